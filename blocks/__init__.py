@@ -1,0 +1,1 @@
+"""The world: one door a file."""

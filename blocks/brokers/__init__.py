@@ -1,0 +1,1 @@
+"""Brokers behind one protocol."""

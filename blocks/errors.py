@@ -1,0 +1,49 @@
+"""Every error Tradewright raises on purpose, as one tree."""
+
+
+class TradewrightError(Exception):
+    """Something the user should read; its text is the whole message."""
+
+
+class UnusableInput(TradewrightError):
+    """What was handed in cannot be used: the command line answers with exit 2."""
+
+
+class PlanError(TradewrightError):
+    """The plan cannot be carried out as written."""
+
+
+class RuleBroken(TradewrightError):
+    """A rule said no; `reasons` holds every one of them."""
+
+    def __init__(self, message: str, reasons: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.reasons = reasons
+
+
+class StalePlan(TradewrightError):
+    """The world has left the plan's assumptions."""
+
+
+class MarketError(TradewrightError):
+    """The market data that was asked for is missing or cannot be trusted."""
+
+
+class LedgerError(TradewrightError):
+    """The ledger refuses: what was asked would contradict what it holds."""
+
+
+class LeaseTaken(LedgerError):
+    """Another run holds the account."""
+
+
+class BrokerError(TradewrightError):
+    """The broker could not do what was asked."""
+
+
+class BrokerUnavailable(BrokerError):
+    """No answer: look the order up by its reference before trying again."""
+
+
+class OrderRefused(BrokerError):
+    """The broker said no to this order: trying again will not help."""

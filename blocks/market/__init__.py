@@ -1,0 +1,1 @@
+"""Market data: the store and its sources."""

@@ -1,0 +1,1 @@
+"""When: every way in."""

@@ -1,0 +1,1 @@
+"""The order: one file is one flow."""

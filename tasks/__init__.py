@@ -1,0 +1,1 @@
+"""The thought: pure code, and one file that shows it to Prefect."""

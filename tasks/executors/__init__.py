@@ -1,0 +1,1 @@
+"""Executors carry out the steps of a plan."""

@@ -1,0 +1,1 @@
+"""Planners turn an objective into a plan."""

@@ -1,0 +1,1 @@
+"""The gate: rules that decide and cannot be talked to."""
