@@ -3,7 +3,7 @@
 import difflib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -51,11 +51,13 @@ def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return seen
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return a file's JSON object, its numbers as Decimal. Raises UnusableInput."""
+def read_json(
+    path: Path, *, real: Callable[[str], Any] = Decimal, whole: Callable[[str], Any] = Decimal
+) -> dict[str, Any]:
+    """Return a file's JSON object, its numbers as Decimal unless told otherwise. Raises UnusableInput."""
     text = read_text(path)
     try:
-        value = json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=Decimal, object_pairs_hook=_no_twice)
+        value = json.loads(text, parse_float=real, parse_int=whole, parse_constant=real, object_pairs_hook=_no_twice)
     except RecursionError:
         raise UnusableInput(f"{path}: nested too deeply to be read") from None
     except (ValueError, ArithmeticError) as error:

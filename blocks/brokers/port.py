@@ -107,6 +107,13 @@ class AccountDoor(Protocol):
         """Return every order that may still fill, of every client. Raises BrokerUnavailable: never a guess."""
         ...
 
+    async def revision(self) -> str:
+        """Return a mark, cheap to ask for, that is another one once cash, positions or orders have changed.
+
+        An order that lapses with its day may leave it as it is. Raises BrokerUnavailable.
+        """
+        ...
+
 
 class Broker(AccountDoor, Protocol):
     """Everything submission needs. Only the submission task is given one."""

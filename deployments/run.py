@@ -1,0 +1,57 @@
+"""Run a rebalance in this process: its own flow run of the mandate's deployment, so that the UI can retry it."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prefect.client.orchestration import get_client
+from prefect.flow_engine import run_flow
+from prefect.states import Pending
+
+from blocks.clock import wall
+from blocks.errors import TradewrightError
+from blocks.ledger import Ledger
+from blocks.mandate import Mandate
+from deployments.deploy import POOL, deploy_rebalance, ensure_pool
+from flows.rebalance import rebalance
+from tasks.outcome import Outcome
+
+
+def run_rebalance(
+    path: Path, mandate: Mandate, home: Path, *, as_of: datetime, broker: str, planner: str, dry_run: bool
+) -> tuple[Outcome, bool]:
+    """Carry out one rebalance here and now; return its outcome, and whether a worker is there that could retry it."""
+    parameters = {"mandate": str(path.absolute()), "as_of": as_of, "broker": broker, "planner": planner, "dry_run": dry_run}
+    with get_client(sync_client=True) as client:
+        ensure_pool(client)
+        deployment = deploy_rebalance(path, mandate, home)
+        # Pending, so that no worker takes it away from this process.
+        flow_run = client.create_flow_run_from_deployment(deployment, parameters=_as_json(parameters), state=Pending())
+        state: Any = run_flow(rebalance, flow_run=flow_run, parameters=parameters, return_type="state")
+        workers = client.read_workers_for_work_pool(POOL)
+    entry = Ledger(home / "ledger.db", wall).latest("outcome", str(flow_run.id))
+    if entry is None:
+        raise TradewrightError(f"run {flow_run.id} broke off: {state.message}")
+    return Outcome.model_validate(entry.body), any(str(worker.status).endswith("ONLINE") for worker in workers)
+
+
+def _as_json(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {**parameters, "as_of": parameters["as_of"].isoformat()}
+
+
+def show_progress(say: Callable[[str], None]) -> None:
+    """Show our own log lines as they come; Prefect's are for the UI, where the environment has set its console silent."""
+    for name in ("prefect.flow_runs", "prefect.task_runs"):
+        logging.getLogger(name).addHandler(_Progress(say))
+
+
+class _Progress(logging.Handler):
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.INFO)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "tradewright", False):
+            self._say(record.getMessage())

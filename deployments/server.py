@@ -1,0 +1,193 @@
+"""The local Prefect server: started if none is configured, recorded in the state folder, and never anybody else's."""
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from blocks.errors import TradewrightError
+
+STARTUP_SECONDS = 180
+_QUIET = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1", "PREFECT_LOGGING_SERVER_LEVEL": "WARNING"}
+
+
+class ServerError(TradewrightError):
+    """The local Prefect server does not come up."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A Prefect server: ours if it has a process id, else one that the user has configured."""
+
+    api_url: str
+    process: int | None = None
+
+    @property
+    def ui_url(self) -> str:
+        """Return where its web page is."""
+        return self.api_url.removesuffix("/api")
+
+
+def configured() -> Server | None:
+    """Return the server that the user has configured for Prefect: by PREFECT_API_URL, or in the active profile."""
+    named = os.environ.get("PREFECT_API_URL") or _in_profile()
+    return Server(named.rstrip("/")) if named else None
+
+
+def _in_profile() -> str | None:
+    folder = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser()
+    path = Path(os.environ.get("PREFECT_PROFILES_PATH") or folder / "profiles.toml").expanduser()
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, ValueError):
+        return None  # no profile is the usual case, and Prefect itself complains of a broken one
+    active = os.environ.get("PREFECT_PROFILE") or content.get("active")
+    profile = content.get("profiles", {}).get(active, {})
+    url = profile.get("PREFECT_API_URL") if isinstance(profile, dict) else None
+    return url if isinstance(url, str) else None
+
+
+def recorded(home: Path) -> Server | None:
+    """Return the server this state folder has started, if it is still the one that runs."""
+    try:
+        server = Server(**json.loads(_record(home).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return server if server.process and _is_ours(server.process, server.api_url) else None
+
+
+def ensure(home: Path, say: Callable[[str], None]) -> Server:
+    """Return the server to use, starting the local one if need be. Raises ServerError when it does not come up."""
+    found = configured()
+    if found:
+        return found
+    with _alone(home):
+        server = recorded(home)
+        if server is None:
+            say("starting the local Prefect server (about 25 seconds the first time; it stays up for the next run)")
+            server = _started(home)
+        _wait_until_healthy(server, home)
+    return server
+
+
+def stop(home: Path) -> Server | None:
+    """End the server that this state folder has started; return it, or None where there was none."""
+    with _alone(home):
+        server = recorded(home)
+        if server and server.process:
+            end_process(server.process)
+        _record(home).unlink(missing_ok=True)
+    return server
+
+
+def end_process(process: int) -> None:
+    """Ask a process of ours and its children to end, and wait until it has; after ten seconds it is killed."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process, sign)
+        except ProcessLookupError:
+            return
+        for _ in range(100):
+            if not _lives(process):
+                return
+            time.sleep(0.1)
+
+
+def environment(home: Path, server: Server) -> dict[str, str]:
+    """Return the environment in which a process of ours talks to this server."""
+    own = {"PREFECT_API_URL": server.api_url, "TRADEWRIGHT_HOME": str(home)}
+    if server.process:
+        own["PREFECT_HOME"] = str(home / "prefect")
+    return {**os.environ, **_QUIET, **own}
+
+
+def _record(home: Path) -> Path:
+    return home / "server.json"
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "server.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _started(home: Path) -> Server:
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    # The web page asks this address for its data; without it, it asks port 4200 and stays blank.
+    surroundings = environment(home, Server(url, 1)) | {"PREFECT_UI_API_URL": url, "PREFECT_SERVER_UI_API_URL": url}
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    with (home / "server.log").open("ab") as log:
+        process = subprocess.Popen(  # noqa: S603
+            command, env=surroundings, cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    server = Server(url, process.pid)
+    _record(home).write_text(json.dumps(asdict(server)))
+    return server
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_healthy(server: Server, home: Path) -> None:
+    deadline = time.monotonic() + STARTUP_SECONDS
+    while time.monotonic() < deadline:
+        if healthy(server):
+            return
+        if server.process and not _lives(server.process):
+            break
+        time.sleep(0.2)
+    _record(home).unlink(missing_ok=True)
+    raise ServerError(f"the local Prefect server did not come up within {STARTUP_SECONDS} s: see {home / 'server.log'}")
+
+
+def healthy(server: Server) -> bool:
+    """Tell whether the server answers."""
+    try:
+        with urllib.request.urlopen(f"{server.api_url}/health", timeout=5) as answer:  # noqa: S310
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _lives(process: int) -> bool:
+    try:
+        finished, _ = os.waitpid(process, os.WNOHANG)  # our own child would stay as a zombie otherwise
+        if finished:
+            return False
+    except ChildProcessError:
+        pass
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _is_ours(process: int, url: str) -> bool:
+    return runs(process, url.removesuffix("/api").rsplit(":", 1)[1])
+
+
+def runs(process: int, word: str) -> bool:
+    """Tell whether a recorded process is still the Prefect one that was started with this word, and not a later namesake."""
+    if not _lives(process):
+        return False
+    shown = subprocess.run(["ps", "-p", str(process), "-o", "args="], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    return "prefect" in shown.stdout and word in shown.stdout.split()

@@ -1,0 +1,92 @@
+"""`tradewright status`, `halt` and `resume`: what is, by the ledger alone."""
+
+import json
+from typing import Any
+
+from blocks.clock import wall
+from blocks.ledger import Entry, Ledger
+from blocks.places import home
+from deployments import server
+from tasks import halt as switch
+from tasks.submission import Intent, progress, unresolved
+
+
+def status(*, as_json: bool) -> int:
+    """Print what the ledger says; exit 0 unless an order is unknown."""
+    said = _facts(_ledger())
+    print(json.dumps(said) if as_json else _told(said))
+    return int(any(order["state"] == "unknown" for order in said["open_orders"]))
+
+
+def halt(reason: str) -> int:
+    """Throw the kill switch."""
+    switch.halt(_ledger(), reason)
+    print(f"halted: {reason}. The gate refuses everything until `tradewright resume`")
+    return 0
+
+
+def resume() -> int:
+    """Lift the kill switch."""
+    ledger = _ledger()
+    reason = switch.halted(ledger)
+    if reason is None:
+        print("nothing was halted")
+        return 0
+    switch.resume(ledger)
+    print(f"no longer halted (it was: {reason})")
+    return 0
+
+
+def _ledger() -> Ledger:
+    return Ledger(home() / "ledger.db", wall)
+
+
+def _facts(ledger: Ledger) -> dict[str, Any]:
+    place = server.configured() or server.recorded(home())
+    runs = ledger.all("run")
+    accounts = sorted({(entry.body["broker"], entry.body["account"]) for entry in runs})
+    open_orders = [intent for broker, account in accounts for intent in unresolved(ledger, account, broker)]
+    return {
+        "home": str(home()),
+        "halted": switch.halted(ledger),
+        "server": place and place.ui_url,
+        "runs": [_run(ledger, entry) for entry in runs[-10:]],
+        "open_orders": [_order(ledger, intent) for intent in open_orders],
+        "leases": [lease for _, account in accounts if (lease := _lease(ledger, account))],
+        "entries": ledger.pin(),
+    }
+
+
+def _run(ledger: Ledger, entry: Entry) -> dict[str, Any]:
+    outcome = ledger.latest("outcome", entry.key)
+    return {
+        "flow_run_id": entry.key,
+        "mandate": entry.body["mandate"],
+        "account": entry.body["account"],
+        "broker": entry.body["broker"],
+        "as_of": entry.body["as_of"],
+        "plan": f"{entry.body['plan']}/{entry.body['revision']}",
+        "state": outcome.body["state"] if outcome else "open",
+        "message": outcome.body["message"] if outcome else "",
+    }
+
+
+def _order(ledger: Ledger, intent: Intent) -> dict[str, Any]:
+    return intent.model_dump(mode="json") | {"state": progress(ledger, intent).state}
+
+
+def _lease(ledger: Ledger, account: str) -> dict[str, Any] | None:
+    entry = ledger.latest("lease", account)
+    return {"account": account, **entry.body} if entry and entry.body["owner"] else None
+
+
+def _told(said: dict[str, Any]) -> str:
+    lines = [f"state folder: {said['home']} ({said['entries']} ledger entries)"]
+    lines.append(f"Prefect UI: {said['server'] or 'no server is running'}")
+    lines.append(f"halted: {said['halted']}" if said["halted"] is not None else "not halted")
+    lines += [f"lease: account {lease['account']} is held by run {lease['owner']} until {lease['expires_at']}" for lease in said["leases"]]
+    lines += [f"open order: {o['order_ref']} {o['side']} {o['quantity']} {o['symbol']} at {o['limit']}: {o['state']}" for o in said["open_orders"]]
+    if not said["runs"]:
+        lines.append("no runs yet: `tradewright run` makes the first")
+    lines += [f"{r['as_of'][:16]}  {r['mandate']:<12} {r['broker']:<6} {r['state']:<10} {r['message']}" for r in said["runs"]]
+    return "\n".join(lines)

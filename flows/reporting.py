@@ -1,0 +1,78 @@
+"""Report a run: its outcome into the ledger, its pictures and tables into the Prefect UI."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from prefect.artifacts import create_markdown_artifact
+
+from blocks.clock import wall
+from blocks.ledger import Ledger
+from flows.job import Asked, Job
+from tasks.outcome import Outcome, RunState
+from tasks.report import run_markdown
+from tasks.submission import Intent
+from tasks.summing_up import as_drift, ending, fills_of, notes, proposed_lines, step_lines, submitted_lines, weight_lines
+from tasks.verification.gate import Inspection
+
+
+def outcome_of(
+    job: Job,
+    *,
+    inspection: Inspection | None = None,
+    intents: Sequence[Intent] = (),
+    broken: str = "",
+    state: RunState = "failed",
+    message: str = "",
+) -> Outcome:
+    """Sum a job up; without an inspection it got no further than its steps. `broken` says what ended its submission."""
+    facts: dict[str, Any] = {"state": state, "message": message}
+    if inspection is not None:
+        facts = _facts(job, inspection, intents)
+    if broken:
+        facts["message"] = f"submission broke off: {broken}; {facts['message']}"
+    desk = job.desk
+    return Outcome(
+        run=desk.run, mandate=job.name, account=desk.mandate.account, broker=desk.broker, currency=desk.mandate.base_currency,
+        dry_run=job.dry_run, as_of=job.started, ended_at=desk.now(), plan=job.plan,
+        steps=step_lines(desk.ledger, desk.run, job.plan), **facts,
+    )  # fmt: skip
+
+
+def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent]) -> dict[str, Any]:
+    ledger, situation, proposal = job.desk.ledger, inspection.situation, inspection.proposal
+    lines = submitted_lines(ledger, intents) if intents else proposed_lines(job.plan, proposal)
+    state, message = ending(inspection, lines, dry_run=job.dry_run)
+    drift, fills = as_drift(situation), fills_of(ledger, intents)
+    cash = situation.account.cash.get(job.desk.mandate.base_currency, Decimal(0))
+    flow = sum(((1 if fill.side == "sell" else -1) * fill.quantity * fill.price - fill.commission for fill in fills), Decimal(0))
+    return {
+        "state": state, "message": message, "equity": drift.equity, "weights": weight_lines(situation, drift, fills),
+        "cash_before": cash, "cash_after": cash + flow, "orders": lines, "skipped": proposal.skipped,
+        "verdict": inspection.verdict, "reasons": (*proposal.reasons, *inspection.stale),
+        "notes": tuple(notes(situation, proposal)), "snapshots": inspection.snapshots,
+    }  # fmt: skip
+
+
+def failed_outcome(ledger: Ledger, run: str, asked: Asked, message: str) -> Outcome:
+    """Record a run that ended before its steps, or outside of them."""
+    outcome = Outcome(
+        run=run, state="failed", message=message, mandate=Path(asked.mandate).stem, account="", broker=asked.broker,
+        currency="", dry_run=asked.dry_run, as_of=asked.as_of or wall(), ended_at=wall(), plan=None,
+    )  # fmt: skip
+    finish(ledger, outcome)
+    return outcome
+
+
+def finish(ledger: Ledger, outcome: Outcome) -> None:
+    """Write the outcome down, and show it on the flow run's page."""
+    ledger.append("outcome", outcome.model_dump(mode="json"), subject=outcome.run)
+    key = f"rebalance-{_slug(outcome.mandate)}"
+    create_markdown_artifact(run_markdown(outcome), key=key, description=f"{outcome.state}: {outcome.message}")
+
+
+def _slug(name: str) -> str:
+    """Return a name as an artifact's key may be: lowercase letters, digits and dashes."""
+    letters = [letter if letter.isascii() and letter.isalnum() else "-" for letter in name.lower()]
+    return "".join(letters).strip("-") or "mandate"

@@ -1,0 +1,70 @@
+"""The world a run works in: its state folder, its market, its broker and its moment."""
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+from blocks.brokers.paper import PaperBroker
+from blocks.brokers.port import Broker
+from blocks.clock import wall
+from blocks.errors import UnusableInput
+from blocks.ledger import Ledger
+from blocks.mandate import Mandate
+from blocks.market.calendar import TradingCalendar
+from blocks.market.door import StoreMarket, seed_sample
+from blocks.market.quotes import Quote
+from blocks.market.store import MarketStore
+
+AFTER_CLOSE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class World:
+    """Ledger and store under one state folder."""
+
+    ledger: Ledger
+    store: MarketStore
+
+    def market(self, mandate: Mandate) -> StoreMarket:
+        """Return the market door over stored prices, pinned to what is stored now."""
+        calendar = TradingCalendar(mandate.schedule.calendar)
+        return StoreMarket(self.store, calendar, mandate.base_currency, self.ledger.pin())
+
+    def paper(self, mandate: Mandate, market: StoreMarket) -> Broker:
+        """Return the embedded paper broker, which trades at the market's quotes."""
+
+        async def quotes(symbols: tuple[str, ...], now: datetime) -> tuple[Quote, ...]:
+            return (await market.quotes(symbols, now)).quotes
+
+        age = mandate.freshness.quotes
+        return PaperBroker(self.ledger, mandate.account, mandate.base_currency, quotes, max_quote_age=age)
+
+
+def open_world(home: Path) -> World:
+    """Open the state folder, with the sample prices in it."""
+    ledger = Ledger(home / "ledger.db", wall)
+    store = MarketStore(home, ledger)
+    seed_sample(store)
+    return World(ledger, store)
+
+
+def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None) -> datetime:
+    """Return the moment a run starts at: a date means one minute after that session's close, none the newest stored one.
+
+    Raises UnusableInput for a date that is no session, or a moment with no prices.
+    """
+    calendar = TradingCalendar(mandate.schedule.calendar)
+    last = world.store.last_session(mandate.universe, world.ledger.pin())
+    if not last:
+        raise UnusableInput(f"no prices are stored for {', '.join(mandate.universe[:5])}: bring some in with `tradewright ingest FILE`")
+    newest = max(last.values())
+    if as_of is None:
+        return calendar.close_of(newest) + AFTER_CLOSE
+    session = calendar.last_session_at(as_of) if isinstance(as_of, datetime) else as_of
+    if not calendar.is_session(session):
+        before = calendar.session_before(session)
+        raise UnusableInput(f"--as-of {session}: no session of {mandate.schedule.calendar}; the one before is {before}")
+    first = min(world.store.first_session(mandate.universe, world.ledger.pin()).values())
+    if not first < session <= newest:
+        raise UnusableInput(f"--as-of {session}: outside the stored prices, which allow {calendar.sessions_between(first, newest)[1]} to {newest}")
+    return as_of if isinstance(as_of, datetime) else calendar.close_of(session) + AFTER_CLOSE

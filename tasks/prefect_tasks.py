@@ -1,0 +1,86 @@
+"""What Prefect sees: a task run for each step, one for the gate, one for submission. Each calls one plain function."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prefect import Task, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.states import Completed
+
+from blocks.brokers.port import Broker
+from blocks.errors import BrokerUnavailable
+from tasks.carry_out import StepResult, carry_out
+from tasks.compiled import Node
+from tasks.desk import Desk
+from tasks.freshness import Result
+from tasks.plan import Plan, Step
+from tasks.submission import Intent, submit
+from tasks.verification.gate import Inspection, inspect
+
+_Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
+
+def say(message: str, *values: object) -> None:
+    """Log a line of ours in the run's log; the terminal shows these and not Prefect's own."""
+    logger: _Logger = get_run_logger()
+    logger.info(message, *values, extra={"tradewright": True})
+
+
+def _task(node: Node, function: Any, **options: Any) -> Task[..., Any]:
+    """Make a task that is named and tagged as compiled. Nothing is cached or pickled: the ledger is the cache."""
+    return task(
+        function, name=node.name, task_run_name=node.name, tags=set(node.tags), retries=node.retries,
+        cache_policy=NO_CACHE, persist_result=False, **options,
+    )  # fmt: skip
+
+
+def step_task(desk: Desk, step: Step, node: Node) -> Task[..., Any]:
+    """Return the task of one step; its inputs are the results of the steps before."""
+
+    def run_step(**inputs: Result) -> Any:
+        found = asyncio.run(carry_out(desk, step, inputs))
+        say("%s: %s", step.id, found.message)
+        if found.reused:
+            text = f"{found.message}; good until {found.expires_at:%H:%M:%S} UTC"
+            return Completed(name="Reused", message=text, data=found)  # type: ignore[arg-type]
+        return found
+
+    return _task(node, run_step, retry_delay_seconds=[1, 5], retry_condition_fn=_might_answer_now)
+
+
+def _might_answer_now(_task: Task[..., Any], _run: TaskRun, state: State[Any]) -> bool:
+    return isinstance(state.result(raise_on_failure=False), BrokerUnavailable)
+
+
+def verify_task(desk: Desk, plan: Plan, node: Node) -> Task[..., Any]:
+    """Return the gate's task: it looks at the world itself."""
+
+    def run_gate(results: Mapping[str, StepResult]) -> Any:
+        inspection = asyncio.run(inspect(desk, plan, results))
+        held = sum(check.held for check in inspection.verdict.checks)
+        say("verify: %d of %d checks held", held, len(inspection.verdict.checks))
+        for reason in (*inspection.verdict.reasons, *inspection.stale):
+            say("verify: %s %s: %s", reason.check, reason.symbol, reason.reason)
+        return Completed(name=_word(inspection), message=f"{held} of {len(inspection.verdict.checks)} checks held", data=inspection)  # type: ignore[arg-type]
+
+    return _task(node, run_gate)
+
+
+def _word(inspection: Inspection) -> str:
+    if inspection.stale:
+        return "Stale"
+    return "Approved" if inspection.passes else "Rejected"
+
+
+def submit_task(desk: Desk, broker: Broker, intents: Sequence[Intent], node: Node) -> Task[..., Any]:
+    """Return the submission task: the only one that is given a broker. Never retried by itself."""
+
+    def run_submission() -> int:
+        say("submit: %d orders to the %s broker", len(intents), desk.broker)
+        asyncio.run(submit(desk.ledger, broker, intents, desk.mandate, desk.now()))
+        return len(intents)
+
+    return _task(node, run_submission)
