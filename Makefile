@@ -12,9 +12,12 @@ LOG := $(VENV)/setup.log
 LOCKED := $(VENV)/.locked
 READY := $(VENV)/.ready
 
+# A .venv whose Python is gone, or that was copied or moved from another folder, is none.
+FORGET := $(shell test -x $(VENV)/bin/python && grep -qsF '$(CURDIR)/$(VENV)' $(VENV)/pyvenv.cfg || echo forget)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-all lint types format bench lock up down clean
+.PHONY: help setup run test test-all lint types format bench lock up down clean forget
 
 help: ## list what can be done
 	@echo "make TARGET, where TARGET is one of"
@@ -24,10 +27,10 @@ setup: $(READY) ## make .venv and install what the lock names: 1 to 3 minutes th
 	@# Our bytecode too, since some machines forbid Python to write it on import. A broken file is for the tests to report.
 	@$(VENV)/bin/python -m compileall -qq $(FOLDERS) || true
 
-# Filled from nothing whenever the lock has changed, so that what is installed is the lock and nothing else. A lock that
+# Wheels only, because building one would bring in tools that no lock names. Filled from nothing whenever the lock has changed, so that what is installed is the lock and nothing else. A lock that
 # was only touched (a checkout does that) changes nothing.
-$(LOCKED): requirements.lock
-	@if cmp -s requirements.lock $@ && test -x $(VENV)/bin/python; then touch $@; exit 0; fi; \
+$(LOCKED): requirements.lock $(FORGET)
+	@if cmp -s requirements.lock $@; then touch $@; exit 0; fi; \
 	$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \
 	  echo "Tradewright needs Python 3.11, 3.12 or 3.13 with venv and ensurepip (Debian: python3-venv), but $(PYTHON) is" \
 	    "$$($(PYTHON) -V 2>&1 | tail -n 1). Name another: make setup PYTHON=python3.12" >&2; exit 1; }; \
@@ -36,9 +39,12 @@ $(LOCKED): requirements.lock
 	$(PYTHON) -m venv $(VENV) && \
 	echo "[2/3] installing $$(grep -c '^[A-Za-z0-9].*==' requirements.lock) locked packages (1.3 GB on disk):" \
 	  "1 to 3 minutes; progress is in $(LOG)" && \
-	{ $(VENV)/bin/python -m pip install --compile --require-hashes -r requirements.lock >$(LOG) 2>&1 || { \
+	{ $(VENV)/bin/python -m pip install --compile --only-binary :all: --require-hashes -r requirements.lock >$(LOG) 2>&1 || { \
 	  grep -v '^WARNING' $(LOG) | tail -n 20 >&2; echo "pip failed; all it said is in $(LOG)" >&2; exit 1; }; } && \
 	cp requirements.lock $@.part && mv $@.part $@
+
+forget:
+	@rm -f $(LOCKED)
 
 $(READY): $(LOCKED) pyproject.toml
 	@rm -f $@
@@ -70,10 +76,12 @@ format: setup ## mend what ruff can mend by itself, and lay the code out
 bench: setup ## the measurements that the README quotes
 	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
 
+# cryptography has had no wheel for Macs with an Intel processor since 49, and only wheels are installed.
 lock: setup ## write requirements.lock anew for pyproject.toml; newer releases only with ARGS=--upgrade
-	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
-	  --generate-hashes --group dev --no-emit-index-url --no-emit-find-links --output-file requirements.lock \
-	  $(ARGS) pyproject.toml
+	@echo "cryptography<49 ; sys_platform == 'darwin' and platform_machine == 'x86_64'" | \
+	  UV_CUSTOM_COMPILE_COMMAND="make lock" $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	  --generate-hashes --group dev --constraints - --no-emit-index-url --no-emit-find-links \
+	  --output-file requirements.lock $(ARGS) pyproject.toml
 	@! grep -nE '://|-index|--find-links' requirements.lock || { echo "an address is left in requirements.lock" >&2; exit 1; }
 
 up: setup ## serve the deployments, their schedules and the web page until `make down`

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from blocks.values import iso, plain
 
 
-def _spelled(value: Any) -> Any:
+def _spelled(value: Any) -> Any:  # noqa: PLR0911  one line a type
     if isinstance(value, BaseModel):
         return {name: _spelled(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):

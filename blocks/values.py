@@ -20,7 +20,7 @@ def _decimal(value: object) -> Decimal:
     if isinstance(value, str) and (_NUMBER.fullmatch(value.strip()) or _NOT_FINITE.fullmatch(value.strip())):
         return _quiet(Decimal(value.strip()))
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise ValueError("should be a number, or a number in quotes")
+        raise ValueError("should be a number, or a number in quotes")  # noqa: TRY004  pydantic wants ValueError
     return _quiet(Decimal(str(value)) if isinstance(value, float) else Decimal(value))
 
 
@@ -68,7 +68,7 @@ def _moment(value: object) -> datetime:
         except ValueError:
             raise ValueError("should be a date and time such as 2026-03-02T15:05:00Z") from None
     if not isinstance(value, datetime):
-        raise ValueError("should be a date and time in quotes, such as 2026-03-02T15:05:00Z")  # noqa: TRY004
+        raise ValueError("should be a date and time in quotes, such as 2026-03-02T15:05:00Z")  # noqa: TRY004  pydantic wants ValueError
     if value.tzinfo is None:
         raise ValueError("should name its offset from UTC, such as 2026-03-02T15:05:00Z")
     try:

@@ -67,7 +67,7 @@ def _mandate(account: str, currency: str, weights: Mapping[str, Decimal]) -> Man
 def _text(account: str, currency: str, weights: Mapping[str, Decimal]) -> str:
     mandate = _mandate(account, currency, weights)  # a name or symbol that no mandate may have is told here
     lines = [
-        "# What this portfolio should be, and the limits it is kept within. README.md, \"The mandate\", explains every key.",
+        '# What this portfolio should be, and the limits it is kept within. README.md, "The mandate", explains every key.',
         "",
         f"account = {_quoted(mandate.account)}",
         f"base_currency = {_quoted(mandate.base_currency)}",

@@ -91,11 +91,15 @@ def _recorded(ledger: Ledger, run: str) -> tuple[Mandate, Plan, datetime] | None
     plan = ledger.get("plan", f"{entry.body['plan']}/{entry.body['revision']}")
     if mandate is None or plan is None:
         raise PlanError(f"run {run}: the ledger lacks its mandate or plan")
-    return (
-        Mandate.model_validate(mandate.body),
-        _plan(plan.body),
-        datetime.fromisoformat(entry.body["as_of"]),
-    )
+    return Mandate.model_validate(mandate.body), _plan(plan.body), _where_it_stopped(ledger, run, entry.body["as_of"])
+
+
+def _where_it_stopped(ledger: Ledger, run: str, began: str) -> datetime:
+    """Return the last moment of the run's own clock that is on record: a retry goes on from there, not before it."""
+    moments = [began]
+    moments += [entry.body["as_of"] for entry in ledger.all("step", run) if entry.body["as_of"]]
+    moments += [entry.body["ended_at"] for entry in ledger.all("outcome", run)]
+    return max(datetime.fromisoformat(moment) for moment in moments)
 
 
 def _plan(body: dict[str, Any]) -> Plan:

@@ -62,7 +62,8 @@ async def _called(desk: Desk, tool: Tool, params: BaseModel, inputs: Mapping[str
     if "params" in inspect.signature(tool.function).parameters:
         given["params"] = params
     value = tool.function(**given)
-    return await value if inspect.isawaitable(value) else value
+    found = await value if inspect.isawaitable(value) else value
+    return tool.result.model_validate(found)
 
 
 def _recorded(desk: Desk, value: BaseModel) -> BaseModel:

@@ -160,13 +160,14 @@ def load_catalog() -> Catalog:
     refused: dict[str, str] = {}
     for point in entry_points(group=GROUP):
         try:
-            found = point.load()
-            entry = getattr(found, "__tool__", None)
-            if entry is None:
-                raise CatalogError(f"{point.value} is not a tool: decorate it with tasks.catalog.tool")
-            if entry.name in tools:
-                raise CatalogError(f"the name {entry.name!r} is taken")
-            tools[entry.name] = entry
+            entry = getattr(point.load(), "__tool__", None)
         except (CatalogError, ImportError, AttributeError) as error:
             refused[point.name] = str(error)
+            continue
+        if entry is None:
+            refused[point.name] = f"{point.value} is not a tool: decorate it with tasks.catalog.tool"
+        elif entry.name in tools:
+            refused[point.name] = f"the name {entry.name!r} is taken"
+        else:
+            tools[entry.name] = entry
     return Catalog(tools, refused)

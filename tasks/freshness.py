@@ -1,7 +1,7 @@
 """When a result stops being true: its own age, and never later than what it was made from."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import Field
@@ -25,7 +25,8 @@ class Result(Value):
 
 def expiry(freshness: Freshness, freshness_class: str, as_of: datetime, inputs: Iterable[Result] = ()) -> datetime:
     """Return as_of + the class's age, or the earliest expiry of the inputs if that is sooner."""
-    return min([as_of + getattr(freshness, freshness_class), *(source.expires_at for source in inputs)])
+    age: timedelta = getattr(freshness, freshness_class)
+    return min([as_of + age, *(source.expires_at for source in inputs)])
 
 
 def is_fresh(result: Result, now: datetime) -> bool:

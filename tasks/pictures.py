@@ -2,6 +2,7 @@
 
 import base64
 import io
+import textwrap
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -247,7 +248,9 @@ def _draw_box(axes: "Axes", layout: _Layout, box: _Box) -> None:
     axes.add_patch(
         FancyBboxPatch(corner, layout.width, layout.tall, boxstyle=style, fc=fill, ec=ink, lw=line, zorder=3)
     )
-    rows = [row for row in ((box.name, 13.0, _INK), (box.tool, 11.0, _GREY), (box.words, 11.0, ink)) if row[0]]
+    words = textwrap.wrap(readable(box.words), 22, max_lines=2, placeholder=" …")
+    rows = [(box.name, 13.0, _INK), (box.tool, 11.0, _GREY), *((line, 11.0, ink) for line in words)]
+    rows = [row for row in rows if row[0]]
     for at, (text, most, color) in enumerate(rows):
         shown, size = _fitted(text, layout.width - 16, most, bold=not at)
         spot = (left + 9, middle + (at - (len(rows) - 1) / 2) * 15.5 + 4.5)
@@ -382,7 +385,7 @@ def _fitted(text: str, room: float, size: float, *, bold: bool) -> tuple[str, fl
     from matplotlib.textpath import TextToPath  # noqa: PLC0415
 
     text = readable(text)
-    font = FontProperties("DejaVu Sans", weight="bold" if bold else "normal", size=1)
+    font = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal", size=1)
     width = TextToPath().get_text_width_height_descent(text, font, ismath=False)[0]
     size = max(min(size, room / max(width, 1)), 9.5)
     most = int(len(text) * room / max(width * size, 1))

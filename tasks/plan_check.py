@@ -59,7 +59,7 @@ def _shape_problems(step: Any) -> Iterator[Problem]:
             yield Problem(code="bad-step", step=name, message=f"inputs.{key}: {_short(source)} is not a step id in quotes")
 
 
-_A = {str: "text in quotes", dict: "an object"}
+_A: dict[type, str] = {str: "text in quotes", dict: "an object"}
 
 
 def _listed(words: Mapping[str, object]) -> str:
@@ -148,7 +148,7 @@ def _graph_problems(steps: Sequence[Mapping[str, Any]], catalog: Catalog) -> Ite
     if len(proposing) > 1:
         message = f"{len(proposing)} steps make a proposal ({', '.join(proposing)}); exactly one may"
         yield Problem(code="several-proposals", step=proposing[1], message=message)
-    edges = {step["id"]: {source for source in step["inputs"].values()} for step in steps}
+    edges = {step["id"]: set(step["inputs"].values()) for step in steps}
     circle = _circle(edges)
     if circle:
         yield Problem(code="cycle", step=circle[0], message=f"the steps wait for each other: {' <- '.join(circle)}")

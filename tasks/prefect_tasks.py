@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prefect import Task, get_run_logger, task
+from prefect import Task, get_run_logger
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Completed
@@ -31,7 +31,7 @@ def say(message: str, *values: object) -> None:
 
 def _task(node: Node, function: Any, **options: Any) -> Task[..., Any]:
     """Make a task that is named and tagged as compiled. Nothing is cached or pickled: the ledger is the cache."""
-    return task(
+    return Task(
         function, name=node.name, task_run_name=node.name, tags=set(node.tags), retries=node.retries,
         cache_policy=NO_CACHE, persist_result=False, **options,
     )  # fmt: skip
@@ -45,7 +45,7 @@ def step_task(desk: Desk, step: Step, node: Node) -> Task[..., Any]:
         say("%s: %s", step.id, found.message)
         if found.reused:
             text = f"{found.message}; good until {found.expires_at:%H:%M:%S} UTC"
-            return Completed(name="Reused", message=text, data=found)  # type: ignore[arg-type]
+            return Completed(name="Reused", message=text, data=found)
         return found
 
     return _task(node, run_step, retry_delay_seconds=[1, 5], retry_condition_fn=_might_answer_now)
@@ -64,7 +64,7 @@ def verify_task(desk: Desk, plan: Plan, node: Node) -> Task[..., Any]:
         say("verify: %d of %d checks held", held, len(inspection.verdict.checks))
         for reason in (*inspection.verdict.reasons, *inspection.stale):
             say("verify: %s %s: %s", reason.check, reason.symbol, reason.reason)
-        return Completed(name=_word(inspection), message=f"{held} of {len(inspection.verdict.checks)} checks held", data=inspection)  # type: ignore[arg-type]
+        return Completed(name=_word(inspection), message=f"{held} of {len(inspection.verdict.checks)} checks held", data=inspection)
 
     return _task(node, run_gate)
 

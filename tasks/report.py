@@ -18,7 +18,7 @@ FEW = 3
 """So many symbols skipped for one kind of reason are shown with all figures; more are folded into one line."""
 
 _CENT = Decimal("0.01")
-_AVERAGE = Context(prec=10)
+_SIX_DIGITS = Context(prec=6)
 _MARKUP = re.compile(r"[\\`*_{}\[\]|~#$]")
 _LINK = re.compile(r"(?<=:)//|(?<=[wW]{3})\.|@")
 _OPENING = re.compile(r"^(?:(\d+)(?=[.)])|(?=[-+=]))")
@@ -52,8 +52,8 @@ def price_of(value: Decimal) -> str:
 
 
 def average_of(value: Decimal) -> str:
-    """Write the average of several prices, to ten digits."""
-    return price_of(_AVERAGE.plus(value))
+    """Write the average of several prices, which may never end, to six digits or four decimals."""
+    return price_of(round(value, 4) if value >= 100 else _SIX_DIGITS.plus(value))
 
 
 def quantity_of(value: Decimal) -> str:
@@ -216,16 +216,17 @@ def _orders(outcome: Outcome) -> Iterator[str]:
         yield "No orders."
         return
     ordered = ("Side", ">Quantity", "Symbol", ">Limit", "State", ">Filled", ">Average price", ">Commission")
-    heads = (*ordered, "Message", "Reference")
-    yield _table(heads, [_order_row(order) for order in outcome.orders])
+    yield _table((*ordered, "Reference"), [_order_row(order) for order in outcome.orders])
     yield _text(orders_in_short(outcome))
+    messages = [f"- {_line(order.symbol)}: {_text(order.message)}" for order in outcome.orders if order.message]
+    yield from ["\n".join(messages)] if messages else []
 
 
 def _order_row(order: OrderLine) -> list[str]:
     price = "" if order.price is None else average_of(order.price)
     return [
         order.side, quantity_of(order.quantity), _text(order.symbol), price_of(order.limit), statement(order.state),
-        quantity_of(order.filled), price, price_of(order.commission), _text(order.message), _code(order.order_ref),
+        quantity_of(order.filled), price, price_of(order.commission), _code(order.order_ref),
     ]  # fmt: skip
 
 
@@ -238,7 +239,9 @@ def orders_in_short(outcome: Outcome) -> str:
             worth = f"{sum_of(sum(notionals, Decimal(0)))} {outcome.currency} at the limits"
             parts.append(f"{len(notionals)} {side}{'s' if len(notionals) > 1 else ''} of {worth}")
     commission = sum((order.commission for order in outcome.orders), Decimal(0))
-    return ", ".join([*parts, f"commission {sum_of(commission)} {outcome.currency}"])
+    if commission:
+        parts.append(f"commission {sum_of(commission)} {outcome.currency}")
+    return ", ".join(parts)
 
 
 def _skipped(outcome: Outcome) -> Iterator[str]:
@@ -263,7 +266,7 @@ def _verdict(outcome: Outcome) -> Iterator[str]:
         return
     stage = gate(outcome)[0]
     word = "Approved" if outcome.verdict.approved else "Refused"
-    yield f"**{word}**: {stage.words}; looked at until {moment(outcome.verdict.expires_at, outcome.as_of)} UTC."
+    yield f"**{word}**: {stage.words}; valid until {moment(outcome.verdict.expires_at, outcome.as_of)} UTC."
     rows = [row for line in rule_lines(outcome.verdict.checks) for row in _rule_rows(line)]
     yield _table(("Rule", "Symbol", "Held", "Figure", "Limit", "Why not"), rows)
 

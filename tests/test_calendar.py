@@ -124,7 +124,7 @@ def test_a_sunday_neither_opens_nor_closes(ask: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "hint"), [("XNYZ", " (did you mean 'XNYS'?)"), ("xlon", " (did you mean 'XLON'?)"), ("", ""), ("?", "")]
+    ("code", "hint"), [("XNYSE", " (did you mean 'XNYS'?)"), ("xlon", " (did you mean 'XLON'?)"), ("", ""), ("?", "")]
 )
 def test_an_unknown_exchange_is_named_with_the_nearest(code: str, hint: str) -> None:
     with pytest.raises(UnusableInput) as error:
@@ -157,4 +157,6 @@ def test_an_exchange_that_cannot_be_worked_out_is_refused_in_one_line() -> None:
 def test_importing_the_calendar_imports_neither_pandas_nor_exchange_calendars() -> None:
     script = "import sys, blocks.market.calendar; print({'pandas', 'exchange_calendars'} & set(sys.modules))"
 
-    assert "set()\n" == subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert (
+        "set()\n" == subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    )

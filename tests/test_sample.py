@@ -12,6 +12,7 @@ import pytest
 from blocks.errors import MarketError
 from blocks.market.calendar import TradingCalendar
 from blocks.market.closes import quote_from_closes, tick_of
+from blocks.market.quotes import Quote
 from blocks.market.sample import bars_of, sample_bars, sample_file
 
 CLOSED_AT = dt.datetime(2022, 12, 28, 21, tzinfo=dt.UTC)
@@ -61,19 +62,74 @@ def test_the_sample_is_read_without_skfolio_or_pandas() -> None:
         "print({'pandas', 'numpy', 'skfolio', 'duckdb'} & set(sys.modules))"
     )
 
-    assert "set()\n" == subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-
-
-def test_a_missing_sample_is_told_in_one_line() -> None:
-    script = (
-        "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p or not "
-        "__import__('os').path.isdir(p + '/skfolio')]\n"
-        "import blocks.errors, importlib.util\n"
-        "print(importlib.util.find_spec('skfolio'))"
+    assert (
+        "set()\n" == subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     )
-    del script
-    with pytest.raises(MarketError) as error:
-        bars_of(Path("nowhere.csv.gz"))
 
-    expected = "the sample prices cannot be read: [Errno 2] No such file or directory: 'nowhere.csv.gz'"
+
+@pytest.mark.parametrize("package", ["no_such_package", "pytest", "this"])
+def test_a_missing_sample_is_told_in_one_line(package: str) -> None:
+    with pytest.raises(MarketError) as error:
+        sample_file(package)
+
+    expected = f"the sample prices are missing: the package {package!r} has no datasets/data/sp500_dataset.csv.gz"
     assert expected == str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"rubbish", "Not a gzipped file (b'ru')"),
+        (
+            gzip.compress(b"date,A\n2020-01-02,1\n")[:-9],
+            "Compressed file ended before the end-of-stream marker was reached",
+        ),
+        (gzip.compress(b"date,A\n2020-01-02,-1\n"), "{path}: line 2: A: '-1': should be a price above zero"),
+        (gzip.compress(b"\xff\xfe"), "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+    ],
+)
+def test_a_broken_sample_is_told_in_one_line(tmp_path: Path, content: bytes, fault: str) -> None:
+    path = tmp_path / "closes.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises(MarketError) as error:
+        bars_of(path)
+
+    assert f"the sample prices cannot be read: {fault.format(path=path)}" == str(error.value)
+
+
+def test_a_close_makes_a_quote_that_bids_and_asks_it() -> None:
+    quote = quote_from_closes("AAPL", dt.date(2022, 12, 28), Decimal("125.674"), Decimal("129.652"), CLOSED_AT, "USD")
+
+    expected = Quote(
+        symbol="AAPL",
+        bid=Decimal("125.674"),
+        ask=Decimal("125.674"),
+        last=Decimal("125.674"),
+        at=CLOSED_AT,
+        currency="USD",
+        previous_close=Decimal("129.652"),
+        tick=Decimal("0.01"),
+        adv=None,
+        delayed=False,
+    )
+    assert expected == quote
+
+
+def test_what_is_not_known_of_a_first_close_stays_unknown() -> None:
+    quote = quote_from_closes("AAPL", dt.date(1990, 1, 2), Decimal("0.264"), None, CLOSED_AT, None)
+
+    assert quote.previous_close is None
+    assert quote.currency is None
+
+
+@pytest.mark.parametrize(("close", "tick"), [("5", "0.01"), ("500", "0.01"), ("4.9999", "0.0001"), ("0.264", "0.0001")])
+def test_the_tick_is_a_cent_from_5_upwards(close: str, tick: str) -> None:
+    assert Decimal(tick) == tick_of(Decimal(close))
+
+
+@pytest.mark.parametrize("close", ["0", "-1", "NaN", "Infinity"])
+def test_a_close_that_is_no_price_makes_no_quote(close: str) -> None:
+    with pytest.raises(MarketError) as error:
+        quote_from_closes("AAPL", dt.date(2022, 12, 28), Decimal(close), None, CLOSED_AT, "USD")
+
+    assert f"AAPL: the close of 2022-12-28 is {close}: should be a finite price above zero" == str(error.value)

@@ -9,7 +9,7 @@ from blocks.market.quotes import Quote
 _CENT_FROM = Decimal(5)
 
 
-def quote_from_closes(  # noqa: PLR0917  (the figures come in as arguments)
+def quote_from_closes(
     symbol: str,
     session: dt.date,
     close: Decimal,

@@ -37,7 +37,7 @@ os.register_at_fork(after_in_child=lambda: _held.append(_Held()))
 
 
 def cursor() -> "DuckDBPyConnection":
-    """Return this thread's cursor. Fetch one answer whole before the next question: answers are streamed."""
+    """Return this thread's cursor. Fetch every answer whole: until then DuckDB refuses it any other work."""
     held = _held[-1]
     mine: DuckDBPyConnection | None = getattr(held.threads, "cursor", None)
     if mine is None:

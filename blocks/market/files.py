@@ -250,7 +250,7 @@ def _figure(binary: bool, text: str) -> Decimal:
     kept = value.quantize(_FINEST)
     if kept != value and not binary:
         raise ValueError("should have at most 8 decimals")
-    return kept
+    return kept if binary else value
 
 
 def _price(binary: bool, text: str) -> Decimal:

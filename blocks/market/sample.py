@@ -19,16 +19,14 @@ def sample_bars() -> BarTable:
     return bars_of(sample_file())
 
 
-def sample_file() -> Path:
-    """Return where skfolio keeps the prices, without importing it: that would take seconds."""
-    spec = find_spec("skfolio")
+def sample_file(package: str = "skfolio") -> Path:
+    """Return where the package keeps the prices, without importing it: that would take seconds. Raises MarketError."""
+    spec = find_spec(package)
     folders = (spec and spec.submodule_search_locations) or ()
     for folder in folders:
         if (Path(folder) / _INSIDE).is_file():
             return Path(folder) / _INSIDE
-    raise MarketError(
-        f"the sample prices are missing: no {_INSIDE} in the package skfolio (pip install 'skfolio>=1.12,<2')"
-    )
+    raise MarketError(f"the sample prices are missing: the package {package!r} has no {_INSIDE.as_posix()}")
 
 
 def bars_of(path: Path) -> BarTable:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Column = Sequence[Any]
-_AT_ONCE = 64  # chunks of 4,096 rows: some 25 MB
+_BLOCK = 64 * 4096  # rows of which the texts are in memory at once: some 25 MB
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,16 @@ def _check_digits(duck: "DuckDBPyConnection", name: str, decimals: int) -> None:
     """Refuse what a cast would round without a word."""
     digits = f"strlen(rtrim(split_part({name}::varchar, '.', 2), '0'))"
     too_fine = f"select {name} from given where {digits} > $decimals limit 1"  # noqa: S608
-    row = duck.execute(too_fine, {"decimals": decimals}).fetchone()
-    if row is not None:
-        raise MarketError(f"{name} {row[0]} cannot be stored: should have at most {decimals} decimals")
+    for (value,) in duck.execute(too_fine, {"decimals": decimals}).fetchall():
+        raise MarketError(f"{name} {value} cannot be stored: should have at most {decimals} decimals")
 
 
 def _check_once(duck: "DuckDBPyConnection", shape: Shape) -> None:
     if not shape.once:
         return
     key = ", ".join(shape.key)
-    row = duck.execute(f"select {key} from staged group by {key} having count(*) > 1 limit 1").fetchone()  # noqa: S608
-    if row is not None:
+    twice = f"select {key} from staged group by {key} having count(*) > 1 limit 1"  # noqa: S608
+    for row in duck.execute(twice).fetchall():
         raise MarketError(f"{' '.join(map(str, row))}: should stand once, and stands twice")
 
 
@@ -90,11 +89,15 @@ def content_id(duck: "DuckDBPyConnection", shape: Shape, table: str = "staged") 
     """
     sha = hashlib.sha256(canonical_json([[name, kind] for name, kind in shape.columns.items()]).encode())
     text = f"string_agg({shape.line}, '' order by rowid)"
-    answer = duck.execute(f"select {text} from {table} group by rowid // 4096 order by min(rowid)")  # noqa: S608
-    while rows := answer.fetchmany(_AT_ONCE):
-        for (text,) in rows:
-            sha.update(text.encode())
+    some = f"select {text} from {table} where rowid between $first and $last group by rowid // 4096 order by min(rowid)"  # noqa: S608
+    for first in range(0, _rows(duck, table), _BLOCK):
+        for (line,) in duck.execute(some, {"first": first, "last": first + _BLOCK - 1}).fetchall():
+            sha.update(line.encode())
     return sha.hexdigest()
+
+
+def _rows(duck: "DuckDBPyConnection", table: str) -> int:
+    return int(duck.execute(f"select count(*) from {table}").fetchall()[0][0])  # noqa: S608
 
 
 def _texts(kind: Kind, values: Column) -> list[str | None]:

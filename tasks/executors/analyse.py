@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal
+from itertools import pairwise
 
 from blocks.mandate import METHODS_WITHOUT_BARS, Mandate, Method
 from tasks.catalog import Params, Problems, tool
@@ -87,7 +88,7 @@ def _returns(symbol: str, closes: tuple[Decimal | None, ...], bars: Bars) -> lis
         if close is None:
             raise WeightsError(f"{symbol}: no close on {session}, and the method needs all {len(bars.sessions)} sessions")
     known = [float(close) for close in closes if close is not None]
-    return [later / earlier - 1 for earlier, later in zip(known, known[1:], strict=False)]
+    return [later / earlier - 1 for earlier, later in pairwise(known)]
 
 
 def _rounded(value: float) -> Decimal:
