@@ -23,7 +23,7 @@ help: ## list what can be done
 	@echo "make TARGET, where TARGET is one of"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(READY) ## make .venv and install what the lock names: 1 to 3 minutes the first time, then none
+setup: $(READY) ## make .venv and install what the lock names: 1 to 5 minutes the first time, then none
 	@# Our bytecode too, since some machines forbid Python to write it on import. A broken file is for the tests to report.
 	@$(VENV)/bin/python -m compileall -qq $(FOLDERS) || true
 
@@ -37,8 +37,7 @@ $(LOCKED): requirements.lock $(FORGET)
 	rm -rf $(VENV) && \
 	echo "[1/3] making $(VENV) with $$($(PYTHON) -V): some seconds" && \
 	$(PYTHON) -m venv $(VENV) && \
-	echo "[2/3] installing $$(grep -c '^[A-Za-z0-9].*==' requirements.lock) locked packages (1.3 GB on disk):" \
-	  "1 to 3 minutes; progress is in $(LOG)" && \
+	echo "[2/3] installing what requirements.lock names (1.3 GB on disk): 1 to 5 minutes; progress is in $(LOG)" && \
 	{ $(VENV)/bin/python -m pip install --compile --only-binary :all: --require-hashes -r requirements.lock >$(LOG) 2>&1 || { \
 	  grep -v '^WARNING' $(LOG) | tail -n 20 >&2; echo "pip failed; all it said is in $(LOG)" >&2; exit 1; }; } && \
 	cp requirements.lock $@.part && mv $@.part $@
@@ -76,9 +75,13 @@ format: setup ## mend what ruff can mend by itself, and lay the code out
 bench: setup ## the measurements that the README quotes
 	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
 
-# cryptography has had no wheel for Macs with an Intel processor since 49, and only wheels are installed.
+# Only wheels are installed, and cryptography has had none for Macs with an Intel processor since 49. Both lines are
+# needed: with the first alone everyone would be held back.
+INTEL_MAC := sys_platform == 'darwin' and platform_machine == 'x86_64'
+NO_INTEL_MAC := sys_platform != 'darwin' or platform_machine != 'x86_64'
+
 lock: setup ## write requirements.lock anew for pyproject.toml; newer releases only with ARGS=--upgrade
-	@echo "cryptography<49 ; sys_platform == 'darwin' and platform_machine == 'x86_64'" | \
+	@printf '%s\n' "cryptography<49 ; $(INTEL_MAC)" "cryptography>=49 ; $(NO_INTEL_MAC)" | \
 	  UV_CUSTOM_COMPILE_COMMAND="make lock" $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	  --generate-hashes --group dev --constraints - --no-emit-index-url --no-emit-find-links \
 	  --output-file requirements.lock $(ARGS) pyproject.toml

@@ -7,6 +7,8 @@ state, who holds a lease) is the latest entry of a kind and subject; the views i
 
 import hashlib
 import json
+import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -186,14 +188,29 @@ class Ledger:
         self._engine.dispose()
 
 
+def _become_wal(raw: Any, patience: int = 600) -> None:
+    """Switch to WAL. Of several that open a new file at once SQLite tells some `locked` without waiting: ask again."""
+    while True:
+        try:
+            raw.execute("pragma journal_mode=WAL")
+        except sqlite3.OperationalError:
+            patience -= 1
+            if patience <= 0:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
 def _engine(path: Path) -> sa.Engine:
     engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)))
 
     @sa.event.listens_for(engine, "connect")
     def _prepare(raw: Any, _record: object) -> None:
         raw.isolation_level = None  # the driver's own transactions would begin too late: we say BEGIN ourselves
-        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in ("busy_timeout=30000", "synchronous=FULL", "foreign_keys=ON"):
             raw.execute(f"pragma {pragma}")
+        _become_wal(raw)
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:

@@ -30,10 +30,17 @@ def _quiet(value: Decimal) -> Decimal:
 
 
 def _in_range(value: Decimal) -> Decimal:
-    """Keep numbers to a size with which no sum or product of ours can leave the 28 digits of `decimal`."""
-    if value.is_finite() and value and (abs(value) >= _LARGEST or value.normalize().as_tuple().exponent < _FINEST):  # type: ignore[operator]
+    """Keep numbers to a size that can be reckoned with; tell by the digits, for arithmetic would round them first."""
+    if not value.is_finite():
+        return value
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101  it is a letter for NaN and infinity alone
+    if not value:
+        return Decimal(0) if abs(exponent) > -_FINEST else value
+    idle = len(digits) - len("".join(map(str, digits)).rstrip("0"))
+    if value.copy_abs() >= _LARGEST or exponent + idle < _FINEST:
         raise ValueError(f"should be below {_LARGEST:f} in size and have at most {-_FINEST} decimals")
-    return value
+    return Decimal((sign, digits[: len(digits) - idle], exponent + idle)) if exponent < _FINEST else value
 
 
 def _finite(value: Decimal) -> Decimal:

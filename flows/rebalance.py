@@ -1,13 +1,14 @@
 """The rebalance: plan, carry out, verify, submit, report."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from prefect import flow
 from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
@@ -85,23 +86,24 @@ def _carried_out(job: Job) -> Outcome:
     if failures:
         step, reason = next(iter(failures.items()))
         return outcome_of(job, state="failed", message=f"step {step} failed: {reason}")
-    inspection = _inspected(job, futures)
+    verified = _verified(job, futures)
+    inspection = verified.result()
     if not inspection.passes or not inspection.proposal.orders or job.dry_run:
         return outcome_of(job, inspection=inspection)
     intents = commit(desk.ledger, job.plan, inspection, desk.mandate, desk.broker, now())
-    return _submitted(job, inspection, intents)
+    return _submitted(job, inspection, intents, after=[verified])
 
 
-def _inspected(job: Job, futures: Mapping[str, Any]) -> Inspection:
+def _verified(job: Job, futures: Mapping[str, Any]) -> PrefectFuture[Inspection]:
     node = compile_plan(job.plan, job.desk.catalog, job.desk.mandate.account)[-2]
-    inspection = verify_task(job.desk, job.plan, node).submit(results=dict(futures)).result()
-    assert isinstance(inspection, Inspection)  # noqa: S101
-    return inspection
+    return verify_task(job.desk, job.plan, node).submit(results=dict(futures))
 
 
-def _submitted(job: Job, inspection: Inspection, intents: tuple[Intent, ...]) -> Outcome:
+def _submitted(
+    job: Job, inspection: Inspection, intents: tuple[Intent, ...], after: Sequence[PrefectFuture[Inspection]] = ()
+) -> Outcome:
     node = compile_plan(job.plan, job.desk.catalog, job.desk.mandate.account)[-1]
-    future = submit_task(job.desk, job.broker, intents, node).submit()
+    future = submit_task(job.desk, job.broker, intents, node).submit(wait_for=list(after))
     future.wait()
     error = future.state.result(raise_on_failure=False)
     broken = str(error) if isinstance(error, Exception) else ""

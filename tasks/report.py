@@ -17,7 +17,6 @@ from tasks.verification.verdict import Check
 FEW = 3
 """So many symbols skipped for one kind of reason are shown with all figures; more are folded into one line."""
 
-_CENT = Decimal("0.01")
 _SIX_DIGITS = Context(prec=6)
 _MARKUP = re.compile(r"[\\`*_{}\[\]|~#$]")
 _LINK = re.compile(r"(?<=:)//|(?<=[wW]{3})\.|@")
@@ -42,7 +41,7 @@ class RuleLine(NamedTuple):
 
 def sum_of(value: Decimal) -> str:
     """Write a sum of money to the cent, its thousands apart."""
-    return f"{value.quantize(_CENT) + 0:,.2f}"
+    return _without_minus_zero(f"{value:,.2f}")
 
 
 def price_of(value: Decimal) -> str:
@@ -64,7 +63,11 @@ def quantity_of(value: Decimal) -> str:
 
 def per_cent(weight: Decimal) -> str:
     """Write a weight in per cent, with two decimals."""
-    return f"{(weight * 100).quantize(_CENT) + 0:.2f}"
+    return _without_minus_zero(f"{weight * 100:.2f}")
+
+
+def _without_minus_zero(figure: str) -> str:
+    return figure if figure.strip("-0.") else figure.removeprefix("-")
 
 
 def moment(at: datetime, day: datetime | None = None) -> str:
@@ -236,12 +239,11 @@ def orders_in_short(outcome: Outcome) -> str:
     for side in ("sell", "buy"):
         notionals = [order.quantity * order.limit for order in outcome.orders if order.side == side]
         if notionals:
-            worth = f"{sum_of(sum(notionals, Decimal(0)))} {outcome.currency} at the limits"
-            parts.append(f"{len(notionals)} {side}{'s' if len(notionals) > 1 else ''} of {worth}")
+            plural = "s" if len(notionals) > 1 else ""
+            parts.append(f"{len(notionals)} {side}{plural} of {sum_of(sum(notionals, Decimal(0)))}")
     commission = sum((order.commission for order in outcome.orders), Decimal(0))
-    if commission:
-        parts.append(f"commission {sum_of(commission)} {outcome.currency}")
-    return ", ".join(parts)
+    cost = f", commission {sum_of(commission)}" if commission else ""
+    return f"{' and '.join(parts)} {outcome.currency} at the limits{cost}"
 
 
 def _skipped(outcome: Outcome) -> Iterator[str]:

@@ -169,8 +169,8 @@ class Situation(Value):
 
     @cached_property
     def hash(self) -> str:
-        """Return the SHA-256 of the whole situation."""
-        return digest(self)
+        """Return the SHA-256 of the whole situation, orders that a file holds beside it left out."""
+        return digest({name: getattr(self, name) for name in Situation.model_fields})
 
 
 def _once(where: str, symbols: list[str]) -> None:

@@ -100,7 +100,8 @@ def _state(outcome: Outcome, console: "Console") -> None:
     _line(console, (outcome.state.upper(), style), ("  ", ""), (outcome.message, "bold"))
     dry = ", dry run: nothing was sent" if outcome.dry_run else ""
     took = age(outcome.ended_at - outcome.as_of)
-    where = f"{outcome.mandate}: account {outcome.account} at broker {outcome.broker}"
+    account = f"account {outcome.account} at " if outcome.account else ""  # a run may fail before it knows
+    where = f"{outcome.mandate}: {account}broker {outcome.broker}"
     _line(console, (f"{where}, {moment(outcome.as_of)} UTC, took {took}{dry}", ""))
 
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
@@ -91,6 +91,7 @@ class PaperDesk:
         return [sys.executable, "-c", PLACE_ON_PAPER, *where, *(str(figure) for figure in figures)]
 
     async def _quotes(self, symbols: tuple[str, ...], now: datetime) -> tuple[Quote, ...]:  # noqa: ARG002
+        await asyncio.sleep(0)  # a market takes its time: meanwhile others may place
         return tuple(self.market[symbol] for symbol in symbols if symbol in self.market)
 
 
@@ -156,9 +157,11 @@ def test_placing_twice_buys_once(desk: Desk) -> None:
 
 def test_placing_twice_at_once_buys_once(desk: Desk) -> None:
     async def story(broker: Broker) -> None:
-        await asyncio.gather(*(broker.place("ref-1", buy("10"), NOW) for _ in range(3)))
+        moments = [NOW + timedelta(seconds=second) for second in range(3)]
+        await asyncio.gather(*(broker.place("ref-1", buy("10"), moment) for moment in moments))
 
         assert await held(broker) == {"SPY": Decimal(10)}
+        assert len(await broker.fills(NOW)) == 1
 
     told(desk, story)
 
@@ -215,6 +218,20 @@ def test_what_working_sells_may_take_cannot_be_sold_again(desk: Desk) -> None:
         await broker.place("ref-5", sell("7"), NOW)
 
         assert await held(broker) == {}
+
+    told(desk, story)
+
+
+def test_working_sells_of_one_symbol_leave_another_free(desk: Desk) -> None:
+    desk.quote("AGG", "98.10", "98.12")
+
+    async def story(broker: Broker) -> None:
+        await broker.place("ref-1", buy("10"), NOW)
+        await broker.place("ref-2", buy("10", limit="98.12", symbol="AGG"), NOW)
+        await broker.place("ref-3", sell("10", limit="600.00"), NOW)
+        await broker.place("ref-4", sell("10", limit="98.10", symbol="AGG"), NOW)
+
+        assert await held(broker) == {"SPY": Decimal(10)}
 
     told(desk, story)
 
@@ -439,7 +456,12 @@ def test_two_objects_at_work_on_one_account_see_each_other(desk: Desk) -> None:
     told(desk, story)
 
 
-def _all_at_once(commands: list[list[str]]) -> list[str]:
+async def opened(broker: Broker) -> None:
+    """Have the account there before anybody races for it."""
+    await broker.account(NOW)
+
+
+def all_at_once(commands: list[list[str]]) -> list[str]:
     """Run commands that say ready and wait for a line; return what each says after it."""
     pipe = subprocess.PIPE
     processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) for command in commands]
@@ -454,7 +476,8 @@ def _all_at_once(commands: list[list[str]]) -> list[str]:
 
 
 def test_processes_that_place_one_reference_at_once_buy_once(desk: Desk) -> None:
-    said = _all_at_once([desk.elsewhere("ref-1", buy("10"))] * 4)
+    told(desk, opened)
+    said = all_at_once([desk.elsewhere("ref-1", buy("10"))] * 4)
 
     async def story(broker: Broker) -> None:
         assert said == ["placed"] * 4
@@ -465,7 +488,8 @@ def test_processes_that_place_one_reference_at_once_buy_once(desk: Desk) -> None
 
 
 def test_processes_that_place_at_once_cannot_overdraw_the_account(desk: Desk) -> None:
-    said = _all_at_once([desk.elsewhere(f"ref-{number}", buy("120")) for number in range(4)])
+    told(desk, opened)
+    said = all_at_once([desk.elsewhere(f"ref-{number}", buy("120")) for number in range(4)])
 
     async def story(broker: Broker) -> None:
         assert sorted(answer.split()[0] for answer in said) == ["placed", "refused", "refused", "refused"]

@@ -200,8 +200,8 @@ def test_a_file_may_be_called_like_a_pattern(tmp_path: Path) -> None:
     folder = tmp_path / "year=2026" / "[a]*?"
     folder.mkdir(parents=True)
     path = write_parquet(folder, grid_of("date,SPY", "2026-03-02,1"))
-    (folder.parent / "a").mkdir()
-    write_parquet(folder.parent / "a", grid_of("date,QQQ", "2026-03-02,2"))
+    (folder.parent / "ab").mkdir()
+    write_parquet(folder.parent / "ab", grid_of("date,QQQ", "2026-03-02,2"))
 
     assert closes(("2026-03-02", "SPY", "1")) == read_prices(path, TODAY)
 

@@ -145,6 +145,7 @@ BREAKS: list[tuple[str, str, Change]] = [
     ("quote_is_not_crossed", "SPY", put("quotes", 0, "bid", "500.03")),
     ("spread_is_within_max_spread", "SPY", put("quotes", 0, "bid", "480")),
     ("middle_is_near_the_previous_close", "SPY", put("quotes", 0, "previous_close", "4.981")),
+    ("middle_is_near_the_previous_close", "SPY", put("quotes", 0, "previous_close", "700")),
     ("middle_is_near_the_previous_close", "SPY", put("quotes", 0, "previous_close", None)),
     ("middle_is_near_the_previous_close", "SPY", put("quotes", 0, "previous_close", "NaN")),
     ("frozen_symbol_has_a_last_close", "OLD", put("quotes", 2, "previous_close", "0")),
@@ -174,6 +175,7 @@ BREAKS: list[tuple[str, str, Change]] = [
     ("notional_is_within_max_order_notional", "SPY", put("mandate", "limits", "max_order_notional", "2499.49")),
     ("order_brings_its_symbol_nearer", "SPY", put("orders", 0, "side", "buy")),
     ("order_brings_its_symbol_nearer", "SPY", put("orders", 0, "quantity", "50")),
+    ("order_brings_its_symbol_nearer", "AGG", add("open_orders", working("AGG", "buy", "30", "97.90"))),
     ("bought_weight_is_within_max_weight", "AGG", put("orders", 1, "quantity", "400")),
     ("quantity_is_within_max_adv_fraction", "SPY", put("quotes", 0, "adv", "249")),
     ("quantity_is_within_max_adv_fraction", "SPY", put("quotes", 0, "adv", None)),
@@ -351,6 +353,17 @@ def approve_a_counted_buy(case: Json) -> None:
     case["orders"] = case["orders"][:1]
 
 
+def turn_over_all_that_is_allowed(case: Json) -> None:
+    case["account"]["cash"]["USD"] = "15600"  # equity 100000
+    case["mandate"]["limits"]["max_turnover"] = "0.0323565"
+    case["orders"] = case["orders"][1:]
+
+
+def spend_the_last_cent(case: Json) -> None:
+    case["account"]["cash"]["USD"] = "736.15"  # and 2499.50 of sells are 3235.65
+    case["mandate"]["policy"]["cash_buffer"] = "0"
+
+
 def buy_to_the_largest_weight(case: Json) -> None:
     case["account"]["cash"] = {"USD": "-2815"}  # equity 81585, of which 333 x 98 are 0.40
     case["mandate"] |= {"policy": {"weights": {"SPY": "0", "AGG": "0.40"}}, "limits": {"max_weight": "0.40"}}
@@ -383,8 +396,14 @@ APPROVED: list[tuple[str, Change]] = [
             add("quotes", quote("TLT", "NaN", "-1", "0") | {"at": None})(case),
         ),
     ),
-    ("a limit exactly at the collar", put("orders", 1, "limit", "98.50")),
-    ("turnover exactly at its limit", put("mandate", "limits", "max_turnover", "0.06645")),
+    ("a quote of this very moment", put("quotes", 0, "at", NOW)),
+    ("an account of this very moment", put("account", "as_of", NOW)),
+    (
+        "a limit exactly at the collar",
+        lambda case: (put("quotes", 0, "bid", "500")(case), put("orders", 0, "limit", "497.50")(case)),
+    ),
+    ("turnover exactly at its limit", turn_over_all_that_is_allowed),
+    ("buys of exactly the cash there is", spend_the_last_cent),
     ("a notional exactly at its limit", put("mandate", "limits", "max_order_notional", "3235.65")),
     ("a notional of exactly the minimum trade", put("mandate", "min_trade", "2499.50")),
     ("exactly as many orders as allowed", put("mandate", "limits", "max_orders", 2)),
@@ -398,6 +417,7 @@ APPROVED: list[tuple[str, Change]] = [
         ),
     ),
     ("a buy to exactly the largest weight", buy_to_the_largest_weight),
+    ("a buy without a limit that has filled", add("open_orders", working("GME", "buy", "9", None, filled="9"))),
     ("a dead order at the broker", add("open_orders", working("SPY", "sell", "110", "499.80", filled="110"))),
 ]
 
@@ -657,6 +677,14 @@ def test_five_thousand_symbols_are_judged_in_a_moment() -> None:
 
     assert verdict.approved
     assert time.perf_counter() - begun < 5
+
+
+def test_the_quote_nearest_to_a_limit_speaks_for_all_that_hold() -> None:
+    verdict = after(put("quotes", 1, "at", "2026-03-02T14:55:00Z"), plain())
+
+    assert [("AGG", "10m", "15m")] == [
+        (check.symbol, check.figure, check.limit) for check in verdict.checks if check.check == "quote_is_fresh"
+    ]
 
 
 def test_a_verdict_of_many_symbols_that_hold_stays_small() -> None:

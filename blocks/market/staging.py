@@ -104,13 +104,12 @@ def _texts(kind: Kind, values: Column) -> list[str | None]:
     if kind == "text":
         return list(values)
     if kind in DECIMALS:
-        return [None if value is None else _figure(value) for value in values]
+        return [None if value is None else _plain(value, str(value)) for value in values]
     if kind == "date":
         known: dict[dt.date, str] = {date: date.isoformat() for date in set(values)}  # far fewer than rows
         return [known[date] for date in values]
     return [None if value is None else str(value) for value in values]
 
 
-def _figure(value: Decimal) -> str:
-    text = str(value)
+def _plain(value: Decimal, text: str) -> str:
     return plain(value) if "E" in text else text
