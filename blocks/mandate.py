@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
 
 from blocks.canonical import digest
 from blocks.errors import UnusableInput
@@ -20,6 +20,16 @@ METHODS_WITHOUT_BARS: frozenset[str] = frozenset({"fixed", "equal"})
 
 Fraction = Annotated[Amount, Field(le=1)]
 BasisPoints = Annotated[Amount, Field(le=10_000)]
+
+
+def _no_truth(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("should be a whole number")  # noqa: TRY004  pydantic wants ValueError
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_no_truth)]
+"""A whole number; `true`, which Python takes for 1, is none."""
 
 
 class Section(BaseModel):
@@ -59,7 +69,7 @@ class Policy(Section):
         min_length=1, description="fixed: target weights; other methods: the universe, a number or optional bounds"
     )
     cash_buffer: Annotated[Amount, Field(lt=1)] = Field(Decimal("0.02"), description="share of managed equity kept in cash")
-    lookback_days: int = Field(252, ge=20, le=2520, description="sessions of history a method looks at")
+    lookback_days: Count = Field(252, ge=20, le=2520, description="sessions of history a method looks at")
     max_tilt: Fraction = Field(Decimal("0.03"), description="how far views may move a weight")
 
     @model_validator(mode="after")
@@ -115,7 +125,7 @@ class Bands(Section):
 class Limits(Section):
     """What no proposal may exceed."""
 
-    max_orders: int = Field(20, ge=1, le=10_000)
+    max_orders: Count = Field(20, ge=1, le=10_000)
     max_order_notional: Amount = Field(Decimal(50_000), description="base currency")
     max_turnover: Amount = Field(Decimal("0.50"), description="order notionals / managed equity")
     max_weight: Fraction = Field(Decimal(1), description="share of managed equity; binds buys")
@@ -137,7 +147,7 @@ class Freshness(Section):
     notes: Duration = timedelta(days=7)
     proposal: Duration = timedelta(minutes=30)
     max_move_bps: BasisPoints = Field(Decimal(150), description="price move after which a result is stale")
-    max_revisions: int = Field(4, ge=0, le=100, description="revisions after the first, whatever the cause")
+    max_revisions: Count = Field(4, ge=0, le=100, description="revisions after the first, whatever the cause")
 
 
 class Approval(Section):
@@ -202,12 +212,12 @@ class Mandate(Section):
         for symbol in self.frozen:
             if symbol not in self.policy.weights:
                 raise ValueError(f"frozen: {symbol!r} is not a key of policy.weights{nearest(symbol, self.policy.weights)}")
-        if self.policy.method == "fixed":
-            for symbol, weight in self.policy.fixed_weights.items():
-                if weight > self.limits.max_weight:
-                    raise ValueError(
-                        f"policy.weights.{symbol}: {plain(weight)} is above limits.max_weight {plain(self.limits.max_weight)}"
-                    )
+        fixed = self.policy.method == "fixed"
+        least = self.policy.fixed_weights if fixed else {symbol: bounds.min for symbol, bounds in self.policy.bounds.items()}
+        for symbol, weight in least.items():
+            if weight > self.limits.max_weight:
+                where = f"policy.weights.{symbol}" if fixed else f"policy.weights.{symbol}.min"
+                raise ValueError(f"{where}: {plain(weight)} is above limits.max_weight {plain(self.limits.max_weight)}")
         return self
 
     @property

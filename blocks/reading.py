@@ -27,9 +27,11 @@ def nearest(word: str, words: Iterable[str]) -> str:
 def read_text(path: Path) -> str:
     """Return a file's text. Raises UnusableInput where there is none to be had."""
     try:
-        if path.stat().st_size > _LARGEST_FILE:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)  # a pipe or a device does not say how much there is
+        if len(content) > _LARGEST_FILE:
             raise UnusableInput(f"{path}: larger than {_LARGEST_FILE // 2**20} MiB")
-        text = path.read_bytes().decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise UnusableInput(f"{path}: no such file") from None
     except IsADirectoryError:
@@ -79,11 +81,16 @@ def read_toml(path: Path) -> dict[str, Any]:
 def checked(model: type[M], value: Any, source: str) -> M:
     """Build a model from what a user wrote. Raises UnusableInput, whose text names key, value and what is allowed."""
     try:
+        return _built(model, value, source)
+    except RecursionError:
+        raise UnusableInput(f"{source}: nested too deeply to be read") from None
+
+
+def _built(model: type[M], value: Any, source: str) -> M:
+    try:
         return model.model_validate(value)
     except ValidationError as error:
         raise UnusableInput(f"{source}: {complaint(error, model)}") from None
-    except RecursionError:
-        raise UnusableInput(f"{source}: nested too deeply to be read") from None
 
 
 def complaint(error: ValidationError, model: type[BaseModel]) -> str:

@@ -1,5 +1,6 @@
 """The command line: `tradewright …`. Each command imports what it needs when it is called, so that `--help` is quick."""
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -140,6 +141,8 @@ def down() -> int:
 
 def main() -> None:
     """Run the command line; end with 0 for yes, 1 for no, 2 for input that cannot be used."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a file may hold what the terminal cannot write
     sys.exit(_status(sys.argv[1:] or ["--help"]))
 
 

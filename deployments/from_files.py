@@ -6,23 +6,42 @@ import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
 
 from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.mandate import Mandate, read_mandate, sample_path
-from blocks.reading import read_json
-from blocks.values import money, plain
+from blocks.reading import checked, read_json
+from blocks.values import Moment, Name, money, plain
 from tasks.catalog import load_catalog
 from tasks.plan import Plan, Step
 from tasks.plan_check import Problem, check
 from tasks.planners.rules import plan_steps
-from tasks.situation import read_situation
+from tasks.situation import Value, read_situation
 
 Answer = tuple[int, dict[str, Any], str]
 """Exit status, what a machine reads, and what a person reads."""
 
-_PLAN_KEYS = {"id", "revision", "parent", "objective", "mandate_hash", "steps", "created_at", "hash"}
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("should say what is wanted")
+    return text
+
+
+class PlanFile(Value):
+    """A plan as a file holds it: its steps are told apart by the check, and all but them and the objective may be left out."""
+
+    objective: Annotated[str, AfterValidator(_said)]
+    steps: list[Any]
+    id: Name | None = None
+    revision: int | None = Field(None, ge=1)
+    parent: str | None = None
+    mandate_hash: str | None = None
+    created_at: Moment | None = None
+    hash: str | None = None
 
 
 def make_plan(mandate: Path | None, *, as_json: bool) -> int:
@@ -61,32 +80,24 @@ def show_plans(files: Sequence[Path], mandate: Path | None) -> int:
     wanted = mandate_of(mandate)
 
     def answer(path: Path) -> Answer:
-        content = read_plan(path)
-        problems = _problems(content, wanted)
+        file = read_plan(path)
+        problems = _problems(file, wanted)
         if problems:
             return 1, {}, _told(problems)
-        steps = tuple(Step.model_validate(step) for step in content["steps"])
-        plan = Plan(id=str(content.get("id", path.stem)), objective=content["objective"], mandate_hash=wanted.hash, steps=steps, created_at=wall())
+        steps = tuple(Step.model_validate(step) for step in file.steps)
+        plan = Plan(id=file.id or "plan", objective=file.objective, mandate_hash=wanted.hash, steps=steps, created_at=wall())
         return 0, {}, draw_plan(plan)
 
     return _each(files, answer, as_json=False)
 
 
-def read_plan(path: Path) -> dict[str, Any]:
+def read_plan(path: Path) -> PlanFile:
     """Read a plan file as it was written, amounts kept as text. Raises UnusableInput where there is nothing to check."""
-    content = read_json(path, real=str, whole=int)
-    unknown = sorted(content.keys() - _PLAN_KEYS)
-    if unknown:
-        raise UnusableInput(f"{path}: {unknown[0]}: unknown key; allowed: {', '.join(sorted(_PLAN_KEYS))}")
-    if not isinstance(content.get("objective"), str) or not content["objective"].strip():
-        raise UnusableInput(f"{path}: objective: should be text in quotes, and is needed")
-    if not isinstance(content.get("steps"), list):
-        raise UnusableInput(f"{path}: steps: should be a list of steps, and is needed")
-    return content
+    return checked(PlanFile, read_json(path, real=str, whole=int), str(path))
 
 
-def _problems(content: dict[str, Any], mandate: Mandate) -> tuple[Problem, ...]:
-    return check(content["steps"], mandate, load_catalog())
+def _problems(file: PlanFile, mandate: Mandate) -> tuple[Problem, ...]:
+    return check(file.steps, mandate, load_catalog())
 
 
 def _told(problems: Sequence[Problem]) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.ledger import Ledger
-from blocks.market.files import BarTable, read_prices
+from blocks.market.bar_table import BarTable
+from blocks.market.files import read_prices
 from blocks.market.store import MarketStore
 from blocks.places import home
 

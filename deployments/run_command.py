@@ -58,7 +58,10 @@ def moment(text: str | None) -> dt.date | dt.datetime | None:
         raise UnusableInput(f"--as-of {text!r}: should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z") from None
     if read.tzinfo is None:
         raise UnusableInput(f"--as-of {text!r}: should name its offset from UTC, such as {text}Z")
-    return read.astimezone(dt.UTC)
+    try:
+        return read.astimezone(dt.UTC)
+    except OverflowError:
+        raise UnusableInput(f"--as-of {text!r}: should lie in the years 1 to 9999") from None
 
 
 def _show(outcome: Outcome, url: str, *, worker: bool, ours: bool) -> None:

@@ -6,19 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from blocks.places import home
+from blocks.places import made_home
 from deployments import server
 
 
 def up() -> int:
     """Start the server (if it is to be a local one) and a worker, both in the background."""
-    place = server.ensure(home(), print)
-    surroundings = server.environment(home(), place)
+    folder = made_home()
+    place = server.ensure(folder, print)
+    surroundings = server.environment(folder, place)
     os.environ.update(surroundings)
-    if _worker(home()):
+    if _worker(folder):
         print("a worker is up already")
     else:
-        _start_worker(home(), surroundings)
+        _start_worker(folder, surroundings)
         print("a worker is up: runs can be retried from the web page")
     print(f"Prefect UI: {place.ui_url}\n`tradewright down` stops both")
     return 0
@@ -26,11 +27,12 @@ def up() -> int:
 
 def down() -> int:
     """Stop the worker and the server that were started here, and nothing else."""
-    worker, place = _worker(home()), None
+    folder = made_home()
+    worker = _worker(folder)
     if worker:
         server.end_process(worker)
-    _record(home()).unlink(missing_ok=True)
-    place = server.stop(home())
+    _record(folder).unlink(missing_ok=True)
+    place = server.stop(folder)
     print("stopped: " + (", ".join(name for name, was in (("worker", worker), ("server", place)) if was) or "nothing was running"))
     return 0
 

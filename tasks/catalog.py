@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo
@@ -29,6 +29,7 @@ Kind = Literal["code", "model"]
 Problems = Iterator[tuple[str, str]]
 
 DOORS: dict[type, str] = {MarketDoor: "market.read", AccountDoor: "account.read"}
+CAPABILITIES: frozenset[str] = frozenset({*DOORS.values(), "analysis", "orders.draft"})
 RESULTS: tuple[type[BaseModel], ...] = (Quotes, Bars, Account, Targets, RiskReport, Drift, Proposal)
 GROUP = "tradewright.tools"
 
@@ -160,14 +161,27 @@ def load_catalog() -> Catalog:
     refused: dict[str, str] = {}
     for point in entry_points(group=GROUP):
         try:
-            entry = getattr(point.load(), "__tool__", None)
-        except (CatalogError, ImportError, AttributeError) as error:
+            entry = _loaded(point)
+        except CatalogError as error:
             refused[point.name] = str(error)
             continue
-        if entry is None:
-            refused[point.name] = f"{point.value} is not a tool: decorate it with tasks.catalog.tool"
-        elif entry.name in tools:
+        if entry.name in tools:
             refused[point.name] = f"the name {entry.name!r} is taken"
         else:
             tools[entry.name] = entry
     return Catalog(tools, refused)
+
+
+def _loaded(point: EntryPoint) -> Tool:
+    try:
+        entry = getattr(point.load(), "__tool__", None)
+    except CatalogError:
+        raise
+    except Exception as error:  # a package that cannot be imported should not keep the others' plans from being checked
+        raise CatalogError(f"{point.value} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(entry, Tool):
+        raise CatalogError(f"{point.value} is not a tool: decorate it with tasks.catalog.tool")
+    if not entry.capabilities <= CAPABILITIES:
+        wanted = ", ".join(sorted(entry.capabilities - CAPABILITIES))
+        raise CatalogError(f"tool {entry.name}: capability {wanted}; allowed: {', '.join(sorted(CAPABILITIES))}")
+    return entry

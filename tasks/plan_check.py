@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from blocks.mandate import Mandate
 from blocks.reading import complaint, nearest
 from tasks.catalog import Catalog, Tool
+from tasks.compiled import GATE
 from tasks.plan import MAX_STEPS, MAX_WHY
 from tasks.situation import Proposal, Value
 
@@ -83,6 +84,8 @@ def _step_problems(step: Mapping[str, Any], mandate: Mandate, catalog: Catalog) 
     name, entry = step["id"], catalog.tools.get(step["tool"])
     if not _STEP_ID.fullmatch(name):
         yield Problem(code="bad-step-id", step=name, message=f"{name!r}: a step id is [a-z][a-z0-9_-]*, at most 32 characters")
+    if name in GATE:
+        yield Problem(code="bad-step-id", step=name, message=f"{name!r}: is the name of a task that the gate appends; choose another")
     if len(step["why"]) > MAX_WHY:
         yield Problem(code="why-too-long", step=name, message=f"why has {len(step['why'])} characters; at most {MAX_WHY} are allowed")
     if entry is None:

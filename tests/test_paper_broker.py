@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blocks.brokers.paper import PaperBroker, fixed_commission, trade_price
+from blocks.brokers.commission import fixed_commission
+from blocks.brokers.paper import PaperBroker
+from blocks.brokers.paper_rules import trade_price
 from blocks.brokers.port import Fill, Order, OrderReport
 from blocks.errors import BrokerUnavailable, LedgerError, MarketError, OrderRefused, UnusableInput
 from blocks.ledger import Ledger

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocks.errors import UnusableInput
-from blocks.market.files import BarTable, read_prices
+from blocks.market.bar_table import BarTable
+from blocks.market.files import read_prices
 
 TODAY = dt.date(2026, 3, 31)
 LONG = "date,symbol,open,high,low,close,volume"

@@ -128,3 +128,38 @@ def test_halted_means_rejected_and_nothing_sent(served: Any) -> None:
     served("resume")
 
     assert "completed" == served("run", "--json").json["state"]
+
+
+HELD = """
+account = "PAPER"
+base_currency = "USD"
+policy = { weights = { AAPL = 0.30, MSFT = 0.30, XOM = 0.30 } }
+limits = { max_turnover = 1 }
+"""
+
+CHANGED = """
+account = "PAPER"
+base_currency = "USD"
+frozen = ["XOM"]
+policy = { weights = { AAPL = 0, XOM = 0.60, KO = 0.20 } }
+limits = { max_turnover = 2 }
+"""
+
+
+def test_frozen_weightless_and_outside_holdings_do_what_the_mandate_says_and_the_summary_tells(
+    served: Any, home: Path
+) -> None:
+    (home / "held.toml").write_text(HELD)
+    (home / "changed.toml").write_text(CHANGED)
+    before = served("run", "--mandate", home / "held.toml", "--json").json
+    held = {order["symbol"]: order["quantity"] for order in before["orders"]}
+
+    said = served("run", "--mandate", home / "changed.toml")
+
+    assert 0 == said.status
+    summary = " ".join(said.out.split())
+    assert f"XOM is frozen: {held['XOM']} held, counted at its last close of 106.407, never traded" in summary
+    assert f"AAPL has a weight of 0: its {held['AAPL']} are being sold" in summary
+    assert f"MSFT is outside the mandate: {held['MSFT']} held, not counted, never traded; a weight of 0 would sell it" in summary
+    orders = {o["symbol"]: (o["side"], o["quantity"]) for o in served("run", "--mandate", home / "changed.toml", "--json").json["orders"]}
+    assert {} == orders

@@ -7,11 +7,15 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blocks.errors import MarketError
 from blocks.market.connection import cursor, pattern
 from blocks.market.shapes import Shape
 from blocks.market.staging import Table, content_id, staged
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 # The rows are in their order already, and DuckDB keeps it. A row group is its unit of work: few sessions, few groups.
 _WRITE = "copy staged to $path (format parquet, compression zstd, row_group_size 122880)"
@@ -39,14 +43,18 @@ class Blobs:
 
     def put(self, table: Table) -> Part:
         """Return the part that holds these rows, writing it unless it is there. Raises MarketError."""
-        with staged(table) as duck:
-            blob = content_id(duck, table.shape)
-            part = _found(self.path(blob), table, blob)
-            if part is None:
-                temporary = self.temporary()
-                duck.execute(_WRITE, {"path": str(temporary)})
-                part = _part(temporary, table, blob)
-                into_place(temporary, self.path(blob))
+        try:
+            with staged(table) as duck:
+                blob = content_id(duck, table.shape)
+                return _found(self.path(blob), table, blob) or self._write(duck, table, blob)
+        except OSError as error:
+            raise MarketError(f"{self.folder} cannot be written to: {error}") from None
+
+    def _write(self, duck: "DuckDBPyConnection", table: Table, blob: str) -> Part:
+        temporary = self.temporary()
+        duck.execute(_WRITE, {"path": str(temporary)})
+        part = _part(temporary, table, blob)
+        into_place(temporary, self.path(blob))
         return part
 
     def path(self, blob: str) -> Path:
@@ -112,7 +120,10 @@ def into_place(temporary: Path, path: Path) -> None:
 def _found(path: Path, table: Table, blob: str) -> Part | None:
     """Return the part that is there already. It is looked into: an altered file must not become the truth."""
     try:
-        return _part(path, table, blob) if _says(path, table.shape, blob) else None
+        if not _says(path, table.shape, blob):
+            return None
+        _sync(path.parent)  # whoever put it there may have been killed before doing so
+        return _part(path, table, blob)
     except FileNotFoundError:  # swept at this moment
         return None
 

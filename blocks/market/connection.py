@@ -13,13 +13,6 @@ from blocks.errors import MarketError
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": False,  # else a query may stall for seconds on a download
-    "autoload_known_extensions": False,
-    "python_enable_replacements": False,  # a misspelt table must not find a Python variable
-    "temp_directory": str(Path(tempfile.gettempdir()) / "tradewright-duckdb"),  # the default is the working folder
-}
-
 
 class _Held:
     """What one process holds."""
@@ -60,8 +53,19 @@ def _connection(held: _Held) -> "DuckDBPyConnection":
 
     with held.lock:
         if held.connection is None:
-            held.connection = duckdb.connect(":memory:", config=SETTINGS)  # 40 ms: hence held
+            held.connection = duckdb.connect(":memory:", config=settings())  # 40 ms: hence held
         return held.connection
+
+
+def settings() -> dict[str, str | bool | int | float | list[str]]:
+    """Return how DuckDB is opened here."""
+    spill = Path(tempfile.gettempdir()) / f"tradewright-duckdb-{os.getpid()}"  # by default, the working folder
+    return {
+        "autoinstall_known_extensions": False,  # else a query may stall for seconds on a download
+        "autoload_known_extensions": False,
+        "python_enable_replacements": False,  # a misspelt table must not find a Python variable
+        "temp_directory": str(spill),
+    }
 
 
 def pattern(path: Path) -> str:

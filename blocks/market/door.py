@@ -1,60 +1,19 @@
-"""The market door: quotes and bars as a decision is given them, and recorded before it is."""
+"""The market as the store knows it: closes, and quotes made of closes, recorded before anybody decides by them."""
 
 import asyncio
 import datetime as dt
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Protocol
 
 from blocks.errors import MarketError, UnusableInput
 from blocks.market.calendar import TradingCalendar
 from blocks.market.closes import quote_from_closes
+from blocks.market.port import RecordedBars, RecordedQuotes
 from blocks.market.quotes import Bar, Quote
 from blocks.market.sample import sample_bars, sample_file
 from blocks.market.snapshots import SAMPLE
 from blocks.market.store import MarketStore
 from blocks.reading import nearest
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What was answered is in the store: as which snapshot, and how old its oldest figure is."""
-
-    snapshot: str
-    as_of: dt.datetime
-
-
-@dataclass(frozen=True)
-class RecordedQuotes(Recorded):
-    """A quote for each symbol, by symbol as the store gives them back; `as_of` is the oldest one's moment."""
-
-    quotes: tuple[Quote, ...]
-
-
-@dataclass(frozen=True)
-class RecordedBars(Recorded):
-    """Sessions, ascending, and each symbol's closes in them; `as_of` is the close of the last session."""
-
-    sessions: tuple[dt.date, ...]
-    closes: dict[str, tuple[Decimal | None, ...]]
-
-
-class MarketDoor(Protocol):
-    """Read the market. A step that holds this door can do nothing else with it."""
-
-    async def quotes(self, symbols: tuple[str, ...], now: dt.datetime) -> RecordedQuotes:
-        """Return a quote for each symbol, whatever it is worth: the rules judge it. Raises MarketError."""
-        ...
-
-    async def bars(self, symbols: tuple[str, ...], sessions: int, now: dt.datetime) -> RecordedBars:
-        """Return the closes of at most so many sessions that have closed by `now`. Raises MarketError."""
-        ...
-
-    def revision(self) -> str:
-        """Return a mark, cheap to ask for, that is another one once the door would answer otherwise."""
-        ...
 
 
 class StoreMarket:

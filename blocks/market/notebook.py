@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from blocks.canonical import digest
 from blocks.errors import MarketError
 from blocks.market.blobs import into_place
-from blocks.market.connection import SETTINGS, pattern
+from blocks.market.connection import pattern, settings
 from blocks.market.shapes import BARS, QUOTES, SYMBOLS, Shape
 from blocks.market.snapshots import SAMPLE, Snapshot, Snapshots
 
@@ -57,12 +57,15 @@ def publish(home: Path, snapshots: Snapshots) -> Path:
     shown = digest([snapshot.id for snapshot in found])
     if path.exists() and mark.exists() and mark.read_text(encoding="utf-8") == _mark(path, shown):
         return path
-    temporary = snapshots.blobs.temporary()
-    _write(temporary, snapshots, found)
-    into_place(temporary, path)
-    noted = snapshots.blobs.temporary()
-    noted.write_text(_mark(path, shown), encoding="utf-8")
-    into_place(noted, mark)
+    try:
+        temporary = snapshots.blobs.temporary()
+        _write(temporary, snapshots, found)
+        into_place(temporary, path)
+        noted = snapshots.blobs.temporary()
+        noted.write_text(_mark(path, shown), encoding="utf-8")
+        into_place(noted, mark)
+    except OSError as error:
+        raise MarketError(f"{path} cannot be written to: {error}") from None
     return path
 
 
@@ -76,7 +79,7 @@ def _write(path: Path, snapshots: Snapshots, found: Sequence[Snapshot]) -> None:
     import duckdb  # noqa: PLC0415
 
     try:
-        with duckdb.connect(str(path), config=SETTINGS) as duck:
+        with duckdb.connect(str(path), config=settings()) as duck:
             _fill(duck, snapshots, found)
     except duckdb.Error as error:
         raise MarketError(f"market.duckdb cannot be written: {str(error).partition(chr(10))[0]}") from None

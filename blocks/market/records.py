@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from blocks.brokers.port import AccountState, Position, WorkingOrder
-from blocks.market.files import BarTable
+from blocks.market.bar_table import BarTable
 from blocks.market.quotes import Bar, Quote
 from blocks.market.shapes import BARS, CASH, ORDERS, POSITIONS, QUOTES, SYMBOLS, WINDOW, Shape
 from blocks.market.staging import Table

@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from blocks.errors import MarketError, UnusableInput
-from blocks.market.files import BarTable, csv_sheet, table_of
+from blocks.market.bar_table import BarTable, table_of
+from blocks.market.files import csv_sheet
 
 _INSIDE = Path("datasets", "data", "sp500_dataset.csv.gz")
 

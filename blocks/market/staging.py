@@ -44,6 +44,8 @@ def staged(table: Table) -> Iterator["DuckDBPyConnection"]:
         yield duck
     except duckdb.DataError as error:
         raise MarketError(f"a figure cannot be stored: {str(error).partition(chr(10))[0]}") from None
+    except duckdb.Error as error:
+        raise MarketError(f"the rows cannot be stored: {str(error).partition(chr(10))[0]}") from None
     finally:
         duck.execute("drop table if exists staged")
 

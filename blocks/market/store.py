@@ -9,7 +9,7 @@ from typing import Any
 from blocks.brokers.port import AccountState, WorkingOrder
 from blocks.errors import MarketError
 from blocks.ledger import Ledger
-from blocks.market.files import BarTable
+from blocks.market.bar_table import BarTable
 from blocks.market.history import BarFile, BarHistory
 from blocks.market.notebook import publish
 from blocks.market.quotes import Bar, Quote

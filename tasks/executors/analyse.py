@@ -87,6 +87,8 @@ def _returns(symbol: str, closes: tuple[Decimal | None, ...], bars: Bars) -> lis
     for session, close in zip(bars.sessions, closes, strict=True):
         if close is None:
             raise WeightsError(f"{symbol}: no close on {session}, and the method needs all {len(bars.sessions)} sessions")
+        if not close.is_finite() or close <= 0:
+            raise WeightsError(f"{symbol}: a close of {close} on {session}; should be above zero")
     known = [float(close) for close in closes if close is not None]
     return [later / earlier - 1 for earlier, later in pairwise(known)]
 
