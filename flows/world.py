@@ -28,7 +28,7 @@ class World:
     def market(self, mandate: Mandate) -> StoreMarket:
         """Return the market door over stored prices, pinned to what is stored now."""
         calendar = TradingCalendar(mandate.schedule.calendar)
-        return StoreMarket(self.store, calendar, mandate.base_currency, self.ledger.pin())
+        return StoreMarket(self.store, calendar, mandate.base_currency, self.ledger.pin(), mandate.frozen)
 
     def paper(self, mandate: Mandate, market: StoreMarket) -> Broker:
         """Return the embedded paper broker, which trades at the market's quotes."""

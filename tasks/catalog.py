@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from blocks.brokers.port import AccountDoor
 from blocks.errors import TradewrightError
 from blocks.mandate import Mandate
-from blocks.market.door import MarketDoor
+from blocks.market.port import MarketDoor
 from blocks.reading import nearest
 from blocks.values import Symbol
 from tasks.situation import Account, Bars, Drift, Proposal, Quotes, RiskReport, Targets

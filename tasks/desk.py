@@ -7,7 +7,7 @@ from datetime import datetime
 from blocks.brokers.port import AccountDoor
 from blocks.ledger import Ledger
 from blocks.mandate import Mandate
-from blocks.market.door import MarketDoor, RecordedBars, RecordedQuotes
+from blocks.market.port import MarketDoor, RecordedBars, RecordedQuotes
 from blocks.market.store import MarketStore
 from tasks.catalog import Catalog
 

@@ -11,7 +11,8 @@ from blocks.errors import MarketError
 from blocks.ledger import Ledger
 from blocks.market.bar_table import BarTable
 from blocks.market.calendar import TradingCalendar
-from blocks.market.door import RecordedBars, RecordedQuotes, StoreMarket, seed_sample
+from blocks.market.door import StoreMarket, seed_sample
+from blocks.market.port import RecordedBars, RecordedQuotes
 from blocks.market.quotes import Quote
 from blocks.market.store import MarketStore
 

@@ -158,7 +158,7 @@ def test_frozen_weightless_and_outside_holdings_do_what_the_mandate_says_and_the
 
     assert 0 == said.status
     summary = " ".join(said.out.split())
-    assert f"XOM is frozen: {held['XOM']} held, counted at its last close of 106.407, never traded" in summary
+    assert f"XOM is frozen: {held['XOM']} held, counted at its last close of 106.627, never traded" in summary
     assert f"AAPL has a weight of 0: its {held['AAPL']} are being sold" in summary
     assert f"MSFT is outside the mandate: {held['MSFT']} held, not counted, never traded; a weight of 0 would sell it" in summary
     orders = {o["symbol"]: (o["side"], o["quantity"]) for o in served("run", "--mandate", home / "changed.toml", "--json").json["orders"]}

@@ -3,7 +3,7 @@
 import asyncio
 import datetime as dt
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from blocks.errors import MarketError, UnusableInput
 from blocks.market.calendar import TradingCalendar
@@ -19,11 +19,20 @@ from blocks.reading import nearest
 class StoreMarket:
     """The market as the store knows it up to a ledger sequence number: closes, and quotes made of closes."""
 
-    def __init__(self, store: MarketStore, calendar: TradingCalendar, currency: str | None, until: int | None) -> None:
+    def __init__(
+        self,
+        store: MarketStore,
+        calendar: TradingCalendar,
+        currency: str | None,
+        until: int | None,
+        frozen: Collection[str] = (),
+    ) -> None:
+        """Open the door; a `frozen` symbol counts at its last stored close, which its quote gives as the previous one."""
         self._store = store
         self._calendar = calendar
         self._currency = currency
         self._until = until
+        self._frozen = frozenset(frozen)
 
     async def quotes(self, symbols: tuple[str, ...], now: dt.datetime) -> RecordedQuotes:
         """Return each symbol's last close by `now`, as a quote of that close's moment; the rules judge its age."""
@@ -50,7 +59,7 @@ class StoreMarket:
         if bars is None:  # not listed yet
             return Quote(symbol=symbol, currency=self._currency)
         bar, before = bars
-        previous_close = before.close if before else None
+        previous_close = bar.close if symbol in self._frozen else before.close if before else None
         return quote_from_closes(
             symbol, bar.session, bar.close, previous_close, self._closed_at(bar.session), self._currency
         )

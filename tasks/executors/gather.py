@@ -7,7 +7,7 @@ from pydantic import Field
 
 from blocks.brokers.port import AccountDoor
 from blocks.mandate import Mandate
-from blocks.market.door import MarketDoor
+from blocks.market.port import MarketDoor
 from tasks.catalog import Params, UniverseSymbol, tool
 from tasks.situation import Account, Bars, Quotes
 
