@@ -108,6 +108,22 @@ def status(json: Json = False) -> int:
 
 
 @app.command()
+def explain(order_ref: Annotated[str, typer.Argument(metavar="ORDER_REF")], json: Json = False) -> int:
+    """Say why an order exists: verdict, step results, snapshots, plan, objective."""
+    from deployments import explain_command  # noqa: PLC0415
+
+    return explain_command.explain(order_ref, as_json=json)
+
+
+@app.command()
+def doctor(mandate: MandateFile = None, json: Json = False) -> int:
+    """Look at ledger, store, server, calendar, prices and orders; say what is wrong and what to do."""
+    from deployments import doctor as doctor_command  # noqa: PLC0415
+
+    return doctor_command.doctor(mandate, as_json=json)
+
+
+@app.command()
 def halt(reason: Annotated[str, typer.Option(help="why; everybody who is refused reads it")] = "by hand") -> int:
     """Throw the kill switch: from now on the gate refuses everything."""
     from deployments import status_command  # noqa: PLC0415

@@ -75,7 +75,7 @@ def check_plans(files: Sequence[Path], mandate: Path | None, *, as_json: bool) -
 
 def show_plans(files: Sequence[Path], mandate: Path | None) -> int:
     """Draw plan files."""
-    from tasks.terminal import draw_plan  # noqa: PLC0415
+    from tasks.plan_drawing import draw_plan  # noqa: PLC0415
 
     wanted = mandate_of(mandate)
 

@@ -34,7 +34,7 @@ class World:
         """Return the embedded paper broker, which trades at the market's quotes."""
 
         async def quotes(symbols: tuple[str, ...], now: datetime) -> tuple[Quote, ...]:
-            return (await market.quotes(symbols, now)).quotes
+            return market.seen(symbols, now)
 
         age = mandate.freshness.quotes
         return PaperBroker(self.ledger, mandate.account, mandate.base_currency, quotes, max_quote_age=age)

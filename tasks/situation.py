@@ -26,7 +26,7 @@ class Quotes(Value):
     """The quotes of one market snapshot."""
 
     snapshot: str = Field(description="snapshot id")
-    as_of: Moment = Field(description="the oldest quote's moment")
+    as_of: Moment = Field(description="the newest quote's moment; each is judged by its own age")
     quotes: tuple[Quote, ...]
 
 

@@ -6,12 +6,13 @@ from decimal import Decimal
 from blocks.brokers.port import Fill
 from blocks.ledger import Ledger
 from blocks.values import plain
+from tasks.figures import cash_text
+from tasks.not_traded import why_nothing
 from tasks.outcome import OrderLine, RunState, StepLine, WeightLine
 from tasks.plan import Plan
 from tasks.situation import Drift, Proposal, Quotes, Situation, Targets
 from tasks.submission import Intent, order_ref, progress
 from tasks.verification.gate import Inspection
-from tasks.wording import cash_text
 
 _NONE = Decimal(0)
 
@@ -117,7 +118,7 @@ def ending(inspection: Inspection, orders: Sequence[OrderLine], *, dry_run: bool
     if not verdict.approved:
         return "rejected", f"the gate refused: {_first(verdict.reasons)}"
     if not proposal.orders:
-        return "held", "nothing to trade: " + _why_nothing(proposal)
+        return "held", f"nothing to trade: {why_nothing(proposal.skipped)}"
     if dry_run:
         return "completed", f"dry run: {len(orders)} orders approved, none sent"
     return _by_fills(orders, inspection.situation.mandate.base_currency)
@@ -141,12 +142,3 @@ def _first(reasons: Sequence[object]) -> str:
     symbol, reason = getattr(first, "symbol", ""), getattr(first, "reason", str(first))
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return f"{symbol}: {reason}{more}" if symbol and not reason.startswith(symbol) else f"{reason}{more}"
-
-
-def _why_nothing(proposal: Proposal) -> str:
-    kinds: dict[str, int] = {}
-    for skip in proposal.skipped:
-        kind = skip.reason.split(":", 1)[0]
-        kinds[kind] = kinds.get(kind, 0) + 1
-    parts = [f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda item: -item[1])]
-    return ", ".join(parts) or "no symbols"

@@ -7,17 +7,8 @@ from pydantic import BaseModel
 
 from blocks.mandate import Mandate
 from blocks.values import iso
+from tasks.figures import cash_text, per_cent
 from tasks.situation import Account, Bars, Drift, Proposal, Quotes, RiskReport, Targets
-
-
-def cash_text(value: Decimal, currency: str) -> str:
-    """Write a sum for people: thousands separated, to the cent."""
-    return f"{value:,.2f} {currency}"
-
-
-def percent(weight: Decimal, sign: str = "") -> str:
-    """Write a weight for people, in per cent."""
-    return f"{weight * 100:{sign}.2f} %"
 
 
 @singledispatch
@@ -28,7 +19,7 @@ def in_words(value: BaseModel, mandate: Mandate) -> str:  # noqa: ARG001
 
 @in_words.register
 def _(value: Quotes, mandate: Mandate) -> str:  # noqa: ARG001
-    return f"{len(value.quotes)} quotes, the oldest of {iso(value.as_of)}"
+    return f"{len(value.quotes)} quotes of {iso(value.as_of)}"
 
 
 @in_words.register
@@ -47,7 +38,7 @@ def _(value: Account, mandate: Mandate) -> str:
 @in_words.register
 def _(value: Targets, mandate: Mandate) -> str:  # noqa: ARG001
     invested = sum(value.weights.values(), Decimal(0))
-    return f"{len(value.weights)} weights by {value.method}, {percent(invested)} invested"
+    return f"{len(value.weights)} weights by {value.method}, {per_cent(invested)} % invested"
 
 
 @in_words.register
@@ -55,7 +46,7 @@ def _(value: RiskReport, mandate: Mandate) -> str:  # noqa: ARG001
     if not value.volatility:
         return "no symbols to measure"
     symbol = max(value.volatility, key=lambda s: value.volatility[s])
-    return f"most volatile: {symbol}, {percent(value.volatility[symbol])} a year over {value.sessions} sessions"
+    return f"most volatile: {symbol}, {per_cent(value.volatility[symbol])} % a year over {value.sessions} sessions"
 
 
 @in_words.register
@@ -64,7 +55,7 @@ def _(value: Drift, mandate: Mandate) -> str:
     if not value.drift:
         return equity
     symbol = max(value.drift, key=lambda s: abs(value.drift[s]))
-    return f"{equity}; furthest from target: {symbol} {percent(value.drift[symbol], '+')}"
+    return f"{equity}; furthest from target: {symbol} {per_cent(value.drift[symbol], '+')} %"
 
 
 @in_words.register

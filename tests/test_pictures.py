@@ -9,9 +9,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tasks.canvas import data_uri
+from tasks.figures import age
 from tasks.outcome import StepLine, StepState, WeightLine
-from tasks.pictures import MOST_SYMBOLS, Stage, age, data_uri, most_changed, plan_picture, weights_picture
+from tasks.outcome_lines import most_changed
 from tasks.plan import Plan, Step
+from tasks.plan_picture import plan_picture
+from tasks.stages import Stage
+from tasks.weights_picture import MOST_SYMBOLS, weights_picture
 
 NOW = datetime(2026, 3, 2, 15, 5, tzinfo=UTC)
 GATE = (Stage("verify", "done", "29 rules held"), Stage("submit", "done", "18 filled, 2 dead"))

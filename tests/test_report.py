@@ -10,20 +10,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from markdown_it import MarkdownIt
 
+from tasks.figures import average_of, per_cent, price_of, quantity_of, sum_of
+from tasks.not_traded import skipped_kinds
 from tasks.outcome import OrderLine, Outcome, StepLine, WeightLine
+from tasks.outcome_lines import step_lines
 from tasks.plan import Plan, Step
-from tasks.report import (
-    average_of,
-    gate,
-    per_cent,
-    price_of,
-    quantity_of,
-    run_markdown,
-    skipped_kinds,
-    step_lines,
-    sum_of,
-)
+from tasks.report import run_markdown
 from tasks.situation import Reason, Skipped
+from tasks.stages import gate
 from tasks.verification.verdict import Check, Verdict
 
 NOW = datetime(2026, 3, 2, 15, 5, tzinfo=UTC)

@@ -10,8 +10,9 @@ from rich.console import Console
 
 from tasks.outcome import OrderLine, Outcome, StepLine, WeightLine
 from tasks.plan import Plan, Step
+from tasks.plan_drawing import COLUMNS, draw_plan
 from tasks.situation import Reason, Skipped
-from tasks.terminal import COLUMNS, draw_plan, summary
+from tasks.terminal import summary
 from tasks.verification.verdict import Check, Verdict
 
 NOW = datetime(2026, 3, 2, 15, 5, tzinfo=UTC)

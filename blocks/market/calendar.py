@@ -28,6 +28,11 @@ class TradingCalendar:
         self.code = code
         self._hours = _hours(code)
 
+    @property
+    def last_known(self) -> dt.date:
+        """Return the last session that the calendar knows of."""
+        return self._hours.sessions[-1]
+
     def is_session(self, date: dt.date) -> bool:
         """Tell whether the exchange trades on a date."""
         return self._hours.sessions[self._place(date)] == date

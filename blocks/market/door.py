@@ -48,12 +48,16 @@ class StoreMarket:
         return str(newest.seq if newest else 0)
 
     def _quotes(self, symbols: tuple[str, ...], now: dt.datetime) -> RecordedQuotes:
-        session = self._calendar.last_session_at(now)
-        bars = self._store.latest_bars(symbols, session, self._until)
-        self._all_known(symbols, set(bars))
-        quotes = tuple(self._quote(symbol, bars.get(symbol)) for symbol in sorted(symbols))
-        as_of = min((quote.at for quote in quotes if quote.at is not None), default=self._closed_at(session))
+        quotes = self.seen(symbols, now)
+        # The newest, not the oldest: one symbol that no longer trades must not age the others, and each is judged by its own.
+        as_of = max((quote.at for quote in quotes if quote.at is not None), default=now)
         return RecordedQuotes(self._store.put_quotes("closes", as_of, quotes), as_of, quotes)
+
+    def seen(self, symbols: tuple[str, ...], now: dt.datetime) -> tuple[Quote, ...]:
+        """Return what the market quotes without recording it: for the paper exchange, which decides nothing of ours."""
+        bars = self._store.latest_bars(symbols, self._calendar.last_session_at(now), self._until)
+        self._all_known(symbols, set(bars))
+        return tuple(self._quote(symbol, bars.get(symbol)) for symbol in sorted(symbols))
 
     def _quote(self, symbol: str, bars: tuple[Bar, Bar | None] | None) -> Quote:
         if bars is None:  # not listed yet

@@ -10,7 +10,7 @@ from blocks.market.quotes import Quote
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was answered is in the store: as which snapshot, and how old its oldest figure is."""
+    """What was answered is in the store: as which snapshot, and of which moment."""
 
     snapshot: str
     as_of: dt.datetime
@@ -18,7 +18,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class RecordedQuotes(Recorded):
-    """A quote for each symbol, by symbol as the store gives them back; `as_of` is the oldest one's moment."""
+    """A quote for each symbol, by symbol as the store gives them back; `as_of` is the newest one's moment."""
 
     quotes: tuple[Quote, ...]
 

@@ -1,0 +1,64 @@
+"""`tradewright explain`: why an order exists, from the ledger alone."""
+
+import json
+from typing import Any
+
+from blocks.clock import wall
+from blocks.errors import UnusableInput
+from blocks.ledger import Entry, Ledger
+from blocks.places import home
+
+
+def explain(order_ref: str, *, as_json: bool) -> int:
+    """Print the chain order, fills, verdict, step results, snapshots, plan, objective. Raises UnusableInput."""
+    ledger = Ledger(home() / "ledger.db", wall)
+    intent = ledger.get("intent", order_ref)
+    if intent is None:
+        raise UnusableInput(f"order reference {order_ref!r}: the ledger holds no such order; `tradewright status --json` lists open ones")
+    said = _chain(ledger, intent)
+    print(json.dumps(said) if as_json else _told(said))
+    return 0
+
+
+def _chain(ledger: Ledger, intent: Entry) -> dict[str, Any]:
+    place = f"{intent.body['plan']}/{intent.body['revision']}"
+    plan = ledger.get("plan", place)
+    runs = [entry for entry in ledger.all("run") if f"{entry.body['plan']}/{entry.body['revision']}" == place]
+    run = runs[-1].key if runs else ""
+    verdict = ledger.latest("verdict", run)
+    return {
+        "order": intent.body,
+        "states": [entry.body for entry in ledger.all("order", intent.key)],
+        "fills": [entry.body for entry in ledger.all("fill") if entry.body["order_ref"] == intent.key],
+        "verdict": verdict and {name: verdict.body[name] for name in ("approved", "proposal_hash", "situation_hash", "snapshots")},
+        "steps": [_step(ledger, entry.body) for entry in ledger.all("step", run)],
+        "plan": plan and {name: plan.body[name] for name in ("id", "revision", "hash", "objective", "mandate_hash", "steps")},
+        "objective": plan and plan.body["objective"],
+        "flow_run_id": run,
+        "model_calls": [],
+    }
+
+
+def _step(ledger: Ledger, body: dict[str, Any]) -> dict[str, Any]:
+    result = ledger.get("result", body["result"]) if body["result"] else None
+    found = {name: result.body[name] for name in ("snapshot", "provenance", "as_of", "expires_at")} if result else {}
+    return {name: body[name] for name in ("step", "tool", "state", "result", "message")} | found
+
+
+def _told(said: dict[str, Any]) -> str:
+    order = said["order"]
+    lines = [f"order {order['order_ref']}: {order['side']} {order['quantity']} {order['symbol']} at {order['limit']}, account {order['account']}"]
+    lines += [f"  became {state['state']}{': ' + state['message'] if state['message'] else ''}" for state in said["states"]]
+    lines += [f"  filled {fill['quantity']} at {fill['price']}, commission {fill['commission']}, {fill['at']}" for fill in said["fills"]]
+    if said["verdict"]:
+        answer = "approved" if said["verdict"]["approved"] else "refused"
+        lines.append(f"because the gate {answer} proposal {said['verdict']['proposal_hash'][:12]}, seen against snapshots")
+        lines += [f"  {snapshot}" for snapshot in said["verdict"]["snapshots"]]
+    lines.append("drawn up from")
+    for step in said["steps"]:
+        source = f" (snapshot {step['snapshot'][:12]})" if step.get("snapshot") else ""
+        lines.append(f"  {step['step']}: {step['message']}{source}")
+    if said["plan"]:
+        lines.append(f"by plan {said['plan']['id']} revision {said['plan']['revision']} for: {said['objective']}")
+    lines.append(f"in flow run {said['flow_run_id']}; no model was asked")
+    return "\n".join(lines)

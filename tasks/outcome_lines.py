@@ -1,0 +1,34 @@
+"""The lines of an outcome as the page and the terminal show them: its steps, its largest moves, its orders in short."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from tasks.figures import sum_of
+from tasks.outcome import Outcome, StepLine, WeightLine
+
+
+def step_lines(outcome: Outcome) -> tuple[StepLine, ...]:
+    """Return how each step of the plan went, in its order; what the run never came to was not run."""
+    went = {line.step: line for line in outcome.steps}
+    planned = outcome.plan.in_order if outcome.plan else ()
+    lines = [went.pop(step.id, StepLine(step=step.id, tool=step.tool, state="not run", message="")) for step in planned]
+    return (*lines, *went.values())
+
+
+def most_changed(weights: Sequence[WeightLine], most: int) -> list[WeightLine]:
+    """Return at most so many lines, those furthest from target before the run; the largest target comes first."""
+    chosen = sorted(weights, key=lambda line: (-abs(line.target - line.before), line.symbol))[:most]
+    return sorted(chosen, key=lambda line: (-line.target, -line.after, line.symbol))
+
+
+def orders_in_short(outcome: Outcome) -> str:
+    """Return how many buys and sells there are, what they come to at their limits, and what they cost."""
+    parts = []
+    for side in ("sell", "buy"):
+        notionals = [order.quantity * order.limit for order in outcome.orders if order.side == side]
+        if notionals:
+            plural = "s" if len(notionals) > 1 else ""
+            parts.append(f"{len(notionals)} {side}{plural} of {sum_of(sum(notionals, Decimal(0)))}")
+    commission = sum((order.commission for order in outcome.orders), Decimal(0))
+    cost = f", commission {sum_of(commission)}" if commission else ""
+    return f"{' and '.join(parts)} {outcome.currency} at the limits{cost}"

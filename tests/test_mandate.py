@@ -1,0 +1,283 @@
+"""The mandate: its defaults, its hash, and every fault told in one line."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from blocks.errors import UnusableInput
+from blocks.mandate import Mandate, read_mandate, sample_path
+
+LEAST = """
+account = "PAPER"
+base_currency = "USD"
+[policy]
+weights = { SPY = 0.60, AGG = 0.38 }
+"""
+
+WHOLE = """
+account = "PAPER"
+base_currency = "USD"
+objective = "rebalance the portfolio for the coming week"
+fractional = false
+direction = "both"            # or buy_only, sell_only
+min_trade = 100
+allow_delayed = false
+frozen = []                   # valued, never traded
+raise_cash = 0                # keep this much more in cash: a withdrawal to come
+
+[policy]
+method = "fixed"              # equal, inverse_volatility, minimum_variance, hierarchical_risk_parity
+weights = { SPY = 0.60, AGG = 0.38 }   # for other methods: the universe, with optional bounds
+cash_buffer = 0.02
+lookback_days = 252
+max_tilt = 0.03               # how far views may move a weight
+
+[bands]
+absolute = 0.005
+relative = 0.02
+
+[limits]
+max_orders = 20
+max_order_notional = 50000
+max_turnover = 0.50
+max_weight = 1
+# max_adv_fraction = 0.02    (no limit unless set; the sample data has no volumes)
+collar_bps = 50
+max_spread_bps = 200
+max_price_jump = 0.25
+restricted = []
+cash_basis = "total"
+
+[freshness]
+quotes = "15m"
+positions = "15m"
+bars = "4d"
+analysis = "1d"
+notes = "7d"
+proposal = "30m"
+max_move_bps = 150
+max_revisions = 4
+
+[approval]
+mode = "auto"                 # threshold, always
+threshold = 10000
+expires = "10m"
+reprice_bps = 30
+
+[submission]
+submit_window = "30m"
+time_in_force = "DAY"
+at_window_end = "cancel"      # or leave
+
+[models]
+planner = "claude-sonnet-5-5"
+executor = "claude-haiku-5-5"
+reviewer = "claude-opus-5-5"
+budget_usd = 0.50
+fallback = "hold"             # or rules
+notes = []                    # folders or files of research notes
+
+[schedule]
+calendar = "XNYS"
+cadence = "weekly"            # first session of the week
+after_open = "30m"
+"""
+
+METHOD = 'account = "PAPER"\nbase_currency = "USD"\n[policy]\nmethod = "equal"\nweights = {}\n[limits]\nmax_weight = {}\n'
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> "Read":
+    return Read(tmp_path / "mandate.toml")
+
+
+class Read:
+    """Reads a mandate from text, through a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, text: str) -> Mandate:
+        self.path.write_text(text)
+        return read_mandate(self.path)
+
+    def complaint(self, text: str) -> str:
+        with pytest.raises(UnusableInput) as caught:
+            self(text)
+        said = str(caught.value)
+        assert said.startswith(f"{self.path}: ")
+        assert 1 == len(said.splitlines())
+        return said.removeprefix(f"{self.path}: ")
+
+
+def test_a_mandate_that_leaves_everything_out_has_the_defaults_written_here(read: Read) -> None:
+    whole, least = read(WHOLE), read(LEAST)
+
+    assert whole == least
+    assert whole.hash == least.hash
+
+
+def test_every_key_there_is_is_written_here_but_the_one_without_a_default(read: Read) -> None:
+    written = read(WHOLE)
+    left_out = [f"{name}.{key}" for name, part in written if hasattr(part, "model_fields_set")
+                for key in type(part).model_fields.keys() - part.model_fields_set]  # fmt: skip
+    left_out += type(written).model_fields.keys() - written.model_fields_set
+
+    assert ["limits.max_adv_fraction"] == left_out
+    assert written.limits.max_adv_fraction is None
+
+
+def test_the_universe_is_the_keys_of_the_weights_in_their_order(read: Read) -> None:
+    mandate = read(LEAST.replace("SPY = 0.60, AGG = 0.38", "TLT = 0, SPY = 0.6, AGG = 0.38"))
+
+    assert ("TLT", "SPY", "AGG") == mandate.universe
+    assert {"TLT": Decimal(0), "SPY": Decimal("0.6"), "AGG": Decimal("0.38")} == mandate.policy.fixed_weights
+
+
+def test_the_sample_mandate_invests_all_but_the_buffer_in_twenty_stocks() -> None:
+    sample = read_mandate(sample_path())
+
+    assert (20, Decimal("0.98"), Decimal("0.02")) == (
+        len(sample.universe), sum(sample.policy.fixed_weights.values()), sample.policy.cash_buffer,
+    )  # fmt: skip
+    assert ("PAPER", 1, 25, "auto") == (
+        sample.account, sample.limits.max_turnover, sample.limits.max_orders, sample.approval.mode,
+    )  # fmt: skip
+
+
+def test_a_symbol_without_bounds_has_all_the_room_and_a_nought_none(read: Read) -> None:
+    bounds = read(METHOD.format('{ A = {}, B = 1, C = 0, D = { min = "0.1", max = 0.4 }, E = 0.3 }', 1)).policy.bounds
+
+    assert {"A": (0, 1), "B": (0, 1), "C": (0, 0), "D": (Decimal("0.1"), Decimal("0.4")), "E": (0, 1)} == {
+        symbol: (room.min, room.max) for symbol, room in bounds.items()
+    }
+
+
+# The hash
+
+
+def test_the_hash_does_not_depend_on_how_the_file_is_written(read: Read) -> None:
+    other = 'base_currency = "USD"\naccount = "PAPER"\n[policy]\nweights = { AGG = 3.8e-1, SPY = "0.6" }\ncash_buffer = "0.0200"\n'
+
+    assert read(LEAST).hash == read(other).hash
+
+
+@pytest.mark.parametrize("change", [("0.38", "0.37"), ("USD", "EUR"), ("AGG", "AGGG"), ("[policy]", "min_trade = 99\n[policy]")])
+def test_the_hash_depends_on_what_the_mandate_says(read: Read, change: tuple[str, str]) -> None:
+    assert read(LEAST).hash != read(LEAST.replace(*change)).hash
+
+
+# Faults: the change to the whole mandate, and all that is said
+
+
+TOP_KEYS = (
+    "account, base_currency, objective, fractional, direction, min_trade, allow_delayed, frozen, raise_cash, "
+    "policy, bands, limits, freshness, approval, submission, models, schedule"
+)
+NUMBER = "should be a number, or a number in quotes"
+DURATION = 'should be a number and a unit (s, m, h, d, w), such as "15m"'
+
+FAULTS = [
+    # unknown keys
+    ("min_trade", "min_trad", f"min_trad: unknown key (did you mean 'min_trade'?); allowed: {TOP_KEYS}"),
+    ("[bands]", "[colour]", f"colour: unknown key; allowed: {TOP_KEYS}"),
+    ("relative", "relativ", "bands.relativ: unknown key (did you mean 'relative'?); allowed: absolute, relative"),
+    ("[policy]", "[plolicy]", f"policy: missing, and it has no default; plolicy: unknown key (did you mean 'policy'?); allowed: {TOP_KEYS}"),
+    ("SPY = 0.60,", "SPY = { min = 0, mx = 1 },", "policy.weights.SPY.mx: unknown key (did you mean 'max'?); allowed: min, max"),
+    # missing
+    ('account = "PAPER"', "", "account: missing, and it has no default"),
+    ('base_currency = "USD"', "", "base_currency: missing, and it has no default"),
+    ("weights =", "wights =", "policy.weights: missing, and it has no default; "
+     "policy.wights: unknown key (did you mean 'weights'?); allowed: method, weights, cash_buffer, lookback_days, max_tilt"),
+    # types
+    ('"PAPER"', "5", "account: 5: should be a valid string"),
+    ('"PAPER"', '""', "account: '': should have at least 1 character"),
+    ("frozen = []", "frozen = 5", "frozen: 5: should be a valid tuple"),
+    ("max_orders = 20", 'max_orders = "many"', "limits.max_orders: 'many': should be a valid integer, unable to parse string as an integer"),
+    ("max_orders = 20", "max_orders = 2.5", "limits.max_orders: 2.5: should be a valid integer, got a number with a fractional part"),
+    ("max_orders = 20", "max_orders = true", "limits.max_orders: True: should be a whole number"),
+    ("max_orders = 20", "max_orders = 0", "limits.max_orders: 0: should be greater than or equal to 1"),
+    ("min_trade = 100", "min_trade = true", f"min_trade: True: {NUMBER}"),
+    ("min_trade = 100", 'min_trade = "1_000"', f"min_trade: '1_000': {NUMBER}"),
+    ("fractional = false", 'fractional = "perhaps"', "fractional: 'perhaps': should be a valid boolean, unable to interpret input"),
+    ("weights = { SPY = 0.60, AGG = 0.38 }", "weights = []", "policy.weights: []: should be a valid dictionary"),
+    ("weights = { SPY = 0.60, AGG = 0.38 }", "weights = {}", "policy.weights: Dictionary should have at least 1 item after validation, not 0"),
+    ("SPY = 0.60", "SPY = [0.60]", f"policy.weights.SPY: [Decimal('0.60')]: {NUMBER}"),
+    # words
+    ('"both"', '"up"', "direction: 'up': should be 'both', 'buy_only' or 'sell_only'"),
+    ('"fixed"', '"fxied"', "policy.method: 'fxied': should be 'fixed', 'equal', 'inverse_volatility', "
+     "'minimum_variance' or 'hierarchical_risk_parity'"),
+    ('"total"', '"all"', "limits.cash_basis: 'all': should be 'total' or 'settled'"),
+    ('"auto"', '"never"', "approval.mode: 'never': should be 'auto', 'threshold' or 'always'"),
+    ('"USD"', '"usd"', "base_currency: 'usd': should match pattern '^[A-Z]{3}$'"),
+    ('"USD"', '"DOLLAR"', "base_currency: 'DOLLAR': should match pattern '^[A-Z]{3}$'"),
+    # numbers
+    ("SPY = 0.60", "SPY = -0.60", "policy.weights.SPY: -0.60: should be zero or more"),
+    ("SPY = 0.60", "SPY = nan", "policy.weights.SPY: NaN: should be a finite number"),
+    ("SPY = 0.60", "SPY = inf", "policy.weights.SPY: Infinity: should be a finite number"),
+    ("min_trade = 100", "min_trade = -inf", "min_trade: -Infinity: should be a finite number"),
+    ("min_trade = 100", "min_trade = 1e13",
+     "min_trade: 1E+13: should be below 10000000000000 in size and have at most 20 decimals"),
+    ("max_turnover = 0.50", "max_turnover = nan", "limits.max_turnover: NaN: should be a finite number"),
+    ("max_weight = 1", "max_weight = 1.5", "limits.max_weight: 1.5: should be less than or equal to 1"),
+    ("collar_bps = 50", "collar_bps = 10001", "limits.collar_bps: 10001: should be less than or equal to 10000"),
+    ("cash_buffer = 0.02", "cash_buffer = 1", "policy.cash_buffer: 1: should be less than 1"),
+    # durations
+    ('quotes = "15m"', 'quotes = "15"', f"freshness.quotes: '15': {DURATION}"),
+    ('quotes = "15m"', "quotes = 15", f"freshness.quotes: 15: {DURATION}"),
+    ('quotes = "15m"', 'quotes = "0m"', "freshness.quotes: '0m': should be more than nothing and at most ten years"),
+    ('after_open = "30m"', 'after_open = "-30m"', f"schedule.after_open: '-30m': {DURATION}"),
+    # parts that do not agree
+    ("SPY = 0.60", "SPY = 0.61", "policy: weights sum to 0.99 and cash_buffer is 0.02: together at most 1 is allowed"),
+    ("SPY = 0.60", "SPY = 1.2", "policy: weights sum to 1.58 and cash_buffer is 0.02: together at most 1 is allowed"),
+    ("SPY = 0.60", "SPY = { min = 0.1 }", "policy: weights.SPY: method 'fixed' takes a number, not bounds"),
+    ("SPY = 0.60", "SPY = { min = 0.2, max = 0.1 }", "policy.weights.SPY: min 0.2 is above max 0.1"),
+    ("max_weight = 1", "max_weight = 0.5", "policy.weights.SPY: 0.6 is above limits.max_weight 0.5"),
+    ("frozen = []", 'frozen = ["SPYY"]', "frozen: 'SPYY' is not a key of policy.weights (did you mean 'SPY'?)"),
+    ("frozen = []", 'frozen = ["GOLD"]', "frozen: 'GOLD' is not a key of policy.weights"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("was", "put", "said"), FAULTS)
+def test_a_fault_is_told_in_one_line(read: Read, was: str, put: str, said: str) -> None:
+    assert 1 == WHOLE.count(was)
+
+    assert said == read.complaint(WHOLE.replace(was, put))
+
+
+@pytest.mark.parametrize(
+    ("weights", "most", "said"),
+    [
+        ("{ A = { min = 0.6 }, B = { min = 0.5 } }", 1,
+         "policy: the least weights sum to 1.1: at most 0.98 (1 - cash_buffer) is allowed"),
+        ("{ A = { max = 0.4 }, B = { max = 0.4 } }", 1,
+         "policy: the largest weights sum to 0.8: method 'equal' invests 0.98 (1 - cash_buffer)"),
+        ("{ A = 0, B = 0 }", 1, "policy: the largest weights sum to 0: method 'equal' invests 0.98 (1 - cash_buffer)"),
+        ("{ A = { max = 1.1 } }", 1, "policy.weights.A.max: 1.1: should be less than or equal to 1"),
+        ("{ A = { min = -0.1 } }", 1, "policy.weights.A.min: -0.1: should be zero or more"),
+        ("{ A = { min = 0.5 }, B = {} }", 0.4, "policy.weights.A.min: 0.5 is above limits.max_weight 0.4"),
+    ],
+)  # fmt: skip
+def test_bounds_that_cannot_be_kept_are_told_in_one_line(read: Read, weights: str, most: float, said: str) -> None:
+    assert said == read.complaint(METHOD.format(weights, most))
+
+
+def test_a_bad_symbol_is_named(read: Read) -> None:
+    assert "'A&B'" in read.complaint(WHOLE.replace("SPY =", '"A&B" ='))
+
+
+def test_a_key_that_stands_twice_is_told(read: Read) -> None:
+    assert "not TOML that can be used: " in read.complaint(f"account = 'X'\n{WHOLE}")
+
+
+def test_a_mandate_is_a_toml_file(tmp_path: Path) -> None:
+    with pytest.raises(UnusableInput, match="a mandate is a TOML file, its name ends in .toml"):
+        read_mandate(tmp_path / "mandate.json")
+
+
+def test_a_mandate_cannot_be_changed_once_read(read: Read) -> None:
+    mandate = read(LEAST)
+
+    with pytest.raises(ValueError, match="frozen"):
+        mandate.account = "OTHER"  # type: ignore[misc]
