@@ -125,26 +125,36 @@ class Ledger:
         """Open the ledger, creating or migrating it. Raises LedgerError when it is newer than this program, or torn."""
         self.path = path
         self._wall = wall
+        self._engine = _engine(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._engine = _engine(path)
             with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
                 migrate(connection)
         except (OSError, sa.exc.DatabaseError) as error:
+            self.close()
             cause = getattr(error, "orig", None) or error
             raise LedgerError(f"{path}: the ledger cannot be opened: {cause}") from None
 
     @contextmanager
     def reading(self) -> Iterator[Reading]:
         """Read at one moment: entries committed meanwhile stay unseen."""
-        with self._engine.connect() as connection, connection.begin():
+        with self._transaction(writes=False) as connection:
             yield Reading(connection)
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
         """Read and write in one step: committed whole at the end, or not at all."""
-        with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+        with self._transaction(writes=True) as connection:
             yield Writing(connection, self._wall)
+
+    @contextmanager
+    def _transaction(self, *, writes: bool) -> Iterator[sa.Connection]:
+        """Open a transaction. Raises LedgerError where the file will not have it: locked too long, full or torn."""
+        try:
+            with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():
+                yield connection
+        except sa.exc.DBAPIError as error:
+            raise LedgerError(f"{self.path}: the ledger does not answer: {error.orig}") from error
 
     def append(self, kind: str, body: Mapping[str, Any], *, key: str | None = None, subject: str = "") -> Entry:
         """Add one entry; see `Writing.append`."""
@@ -174,7 +184,7 @@ class Ledger:
     def faults(self) -> list[str]:
         """Recompute the hash chain; return what does not fit, in order; empty means the ledger is whole."""
         found, before, expected = [], _BEGINNING, 1
-        with self._engine.connect() as connection, connection.begin():
+        with self._transaction(writes=False) as connection:
             for row in connection.execute(sa.select(entries).order_by(entries.c.seq)):
                 if row.seq != expected:
                     found.append(f"entries {expected} to {row.seq - 1} are missing")

@@ -32,6 +32,7 @@ DOORS: dict[type, str] = {MarketDoor: "market.read", AccountDoor: "account.read"
 CAPABILITIES: frozenset[str] = frozenset({*DOORS.values(), "analysis", "orders.draft"})
 RESULTS: tuple[type[BaseModel], ...] = (Quotes, Bars, Account, Targets, RiskReport, Drift, Proposal)
 GROUP = "tradewright.tools"
+_BY_NAME = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 
 
 class CatalogError(TradewrightError):
@@ -111,6 +112,8 @@ def _read(function: Any, freshness: FreshnessClass, kind: Kind, check: Any) -> T
     for name, parameter in inspect.signature(function).parameters.items():
         hint = hints.get(name)
         result, optional = _result_in(hint)
+        if parameter.kind not in _BY_NAME:
+            raise CatalogError(f"tool {function.__name__}: parameter {name!r} cannot be given by name")
         if name == "params" and isinstance(hint, type) and issubclass(hint, Params):
             params = hint
         elif hint in DOORS:

@@ -1,6 +1,6 @@
 """The kill switch: while it is thrown the gate refuses everything."""
 
-from blocks.ledger import Ledger
+from blocks.ledger import Ledger, Reading
 
 _KIND, _SUBJECT = "halt", "everything"
 
@@ -15,7 +15,7 @@ def resume(ledger: Ledger) -> None:
     ledger.append(_KIND, {"halted": False, "reason": ""}, subject=_SUBJECT)
 
 
-def halted(ledger: Ledger) -> str | None:
+def halted(ledger: Ledger | Reading) -> str | None:
     """Return why everything is halted, or None where nothing is."""
     entry = ledger.latest(_KIND, _SUBJECT)
     return str(entry.body["reason"]) if entry and entry.body["halted"] else None

@@ -2,6 +2,7 @@
 
 import html
 import re
+import textwrap
 from collections.abc import Sequence
 
 from tasks.figures import readable
@@ -26,6 +27,14 @@ def quiet(text: str) -> str:
     """Return text of any origin so that markdown shows it as it is: no markup, no HTML, no link."""
     quiet = html.escape(_MARKUP.sub(r"\\\g<0>", readable(text)), quote=False)
     return _LINK.sub(lambda found: "".join(f"&#{ord(each)};" for each in found[0]), quiet)
+
+
+def in_lines(text: str, most: int) -> str:
+    """Return the same for a cell, in lines of at most so many characters: a cell that is too wide is cut off.
+
+    The Prefect UI breaks no line of a table by itself, and shows 828 of its pixels where the window has 1400.
+    """
+    return "<br>".join(quiet(line) for line in textwrap.wrap(readable(text), most, break_on_hyphens=False))
 
 
 def quiet_line(text: str) -> str:

@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 from decimal import Decimal
 
-from tasks.figures import sum_of
+from tasks.figures import age, moment, sum_of
 from tasks.outcome import Outcome, StepLine, WeightLine
+
+
+def circumstances(outcome: Outcome) -> str:
+    """Return whose run it was, where, when, and how long it took."""
+    account = f"account {outcome.account} at " if outcome.account else ""  # a run may fail before it knows
+    took = age(outcome.ended_at - outcome.as_of)
+    return f"{outcome.mandate}: {account}broker {outcome.broker}, {moment(outcome.as_of)} UTC, took {took}"
 
 
 def step_lines(outcome: Outcome) -> tuple[StepLine, ...]:

@@ -33,12 +33,11 @@ def run_markdown(outcome: Outcome) -> str:
 def _headline(outcome: Outcome) -> Iterator[str]:
     yield f"# Rebalance {outcome.state}{', dry run' if outcome.dry_run else ''}"
     yield f"**{quiet(outcome.message) or 'no message'}**"
+    yield quiet(circumstances(outcome))
     sums = (outcome.equity, outcome.cash_before, outcome.cash_after)
-    words = (quiet(word) for word in (outcome.mandate, outcome.account, outcome.broker))
-    moments = (moment(outcome.as_of), moment(outcome.ended_at, outcome.as_of))
-    figures = ("" if value is None else cash_text(value, quiet(outcome.currency)) for value in sums)
-    heads = ("Mandate", "Account", "Broker", "As of, UTC", "Ended", ">Managed equity", ">Cash before", ">Cash after")
-    yield table(heads, [[*words, *moments, *figures]])
+    figures = ["" if value is None else cash_text(value, quiet(outcome.currency)) for value in sums]
+    if any(figures):
+        yield table((">Managed equity", ">Cash before", ">Cash after"), [figures])
 
 
 def _why_not(outcome: Outcome) -> Iterator[str]:

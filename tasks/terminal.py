@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from tasks.figures import age, average_of, moment, per_cent, price_of, quantity_of, readable, statement, sum_of
+from tasks.figures import age, average_of, per_cent, price_of, quantity_of, readable, statement, sum_of
 from tasks.not_traded import FEW, skipped_kinds
 from tasks.outcome import GOOD, OrderLine, Outcome, StepLine
-from tasks.outcome_lines import most_changed, orders_in_short, step_lines
+from tasks.outcome_lines import circumstances, most_changed, orders_in_short, step_lines
 from tasks.plan_drawing import graph
 from tasks.printing import STYLES, cut, print_heading, print_left_out, print_line, print_table
 from tasks.stages import gate
@@ -28,10 +28,7 @@ def _state(outcome: Outcome, console: "Console") -> None:
     style = "bold green" if outcome.state in GOOD else "bold red"
     print_line(console, (outcome.state.upper(), style), ("  ", ""), (outcome.message, "bold"))
     dry = ", dry run: nothing was sent" if outcome.dry_run else ""
-    took = age(outcome.ended_at - outcome.as_of)
-    account = f"account {outcome.account} at " if outcome.account else ""  # a run may fail before it knows
-    where = f"{outcome.mandate}: {account}broker {outcome.broker}"
-    print_line(console, (f"{where}, {moment(outcome.as_of)} UTC, took {took}{dry}", ""))
+    print_line(console, (circumstances(outcome) + dry, ""))
 
 
 def _plan(outcome: Outcome, console: "Console") -> None:
