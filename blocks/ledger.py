@@ -62,14 +62,19 @@ class Reading:
         """Return the newest entry of this kind and subject, up to sequence number `until`."""
         return self._first(self._of(kind, subject, until).order_by(entries.c.seq.desc()).limit(1))
 
-    def all(self, kind: str, subject: str | None = None, until: int | None = None) -> list[Entry]:
-        """Return every entry of this kind, and subject if one is given, oldest first."""
-        rows = self._connection.execute(self._of(kind, subject, until).order_by(entries.c.seq))
-        return [_entry(row) for row in rows]
+    def all(self, kind: str, subject: str | None = None, until: int | None = None, after: int = 0) -> list[Entry]:
+        """Return every entry of this kind, and subject if one is given, `after` a sequence number, oldest first."""
+        question = self._of(kind, subject, until).where(entries.c.seq > after).order_by(entries.c.seq)
+        return [_entry(row) for row in self._connection.execute(question)]
 
     def pin(self) -> int:
         """Return the newest sequence number: what is read `until` it never changes again."""
         return int(self._connection.scalar(sa.select(sa.func.max(entries.c.seq))) or 0)
+
+    def link(self, seq: int) -> str | None:
+        """Return the hash of an entry in the chain: it stands for all that was written up to there."""
+        link: str | None = self._connection.scalar(sa.select(entries.c.hash).where(entries.c.seq == seq))
+        return link
 
     def _of(self, kind: str, subject: str | None, until: int | None) -> sa.Select[Any]:
         question = sa.select(entries).where(entries.c.kind == kind)
@@ -171,15 +176,20 @@ class Ledger:
         with self.reading() as book:
             return book.latest(kind, subject, until)
 
-    def all(self, kind: str, subject: str | None = None, until: int | None = None) -> list[Entry]:
-        """Return every entry of this kind, and subject if one is given, oldest first."""
+    def all(self, kind: str, subject: str | None = None, until: int | None = None, after: int = 0) -> list[Entry]:
+        """Return every entry of this kind, and subject if one is given, `after` a sequence number, oldest first."""
         with self.reading() as book:
-            return book.all(kind, subject, until)
+            return book.all(kind, subject, until, after)
 
     def pin(self) -> int:
         """Return the newest sequence number."""
         with self.reading() as book:
             return book.pin()
+
+    def link(self, seq: int) -> str | None:
+        """Return the hash of an entry in the chain."""
+        with self.reading() as book:
+            return book.link(seq)
 
     def faults(self) -> list[str]:
         """Recompute the hash chain; return what does not fit, in order; empty means the ledger is whole."""

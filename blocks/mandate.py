@@ -77,7 +77,9 @@ class Policy(Section):
     weights: dict[Symbol, Weight] = Field(
         min_length=1, description="fixed: target weights; other methods: the universe, a number or optional bounds"
     )
-    cash_buffer: Annotated[Amount, Field(lt=1)] = Field(Decimal("0.02"), description="share of managed equity kept in cash")
+    cash_buffer: Annotated[Amount, Field(lt=1)] = Field(
+        Decimal("0.02"), description="share of managed equity kept in cash"
+    )
     lookback_days: Count = Field(252, ge=20, le=2520, description="sessions of history a method looks at")
     max_tilt: Fraction = Field(Decimal("0.03"), description="how far views may move a weight")
 
@@ -96,7 +98,8 @@ class Policy(Section):
         total = sum(self.fixed_weights.values(), Decimal(0))
         if total + self.cash_buffer > 1:
             raise ValueError(
-                f"weights sum to {plain(total)} and cash_buffer is {plain(self.cash_buffer)}: together at most 1 is allowed"
+                f"weights sum to {plain(total)} and cash_buffer is {plain(self.cash_buffer)}: "
+                "together at most 1 is allowed"
             )
 
     def _check_bounds(self) -> None:
@@ -104,10 +107,13 @@ class Policy(Section):
         most = sum((bounds.max for bounds in self.bounds.values()), Decimal(0))
         invested = 1 - self.cash_buffer
         if least > invested:
-            raise ValueError(f"the least weights sum to {plain(least)}: at most {plain(invested)} (1 - cash_buffer) is allowed")
+            raise ValueError(
+                f"the least weights sum to {plain(least)}: at most {plain(invested)} (1 - cash_buffer) is allowed"
+            )
         if most < invested:
             raise ValueError(
-                f"the largest weights sum to {plain(most)}: method {self.method!r} invests {plain(invested)} (1 - cash_buffer)"
+                f"the largest weights sum to {plain(most)}: "
+                f"method {self.method!r} invests {plain(invested)} (1 - cash_buffer)"
             )
 
     @property
@@ -138,7 +144,9 @@ class Limits(Section):
     max_order_notional: Amount = Field(Decimal(50_000), description="base currency")
     max_turnover: Amount = Field(Decimal("0.50"), description="order notionals / managed equity")
     max_weight: Fraction = Field(Decimal(1), description="share of managed equity; binds buys")
-    max_adv_fraction: Fraction | None = Field(None, description="share of the average daily volume; no limit unless set")
+    max_adv_fraction: Fraction | None = Field(
+        None, description="share of the average daily volume; no limit unless set"
+    )
     collar_bps: BasisPoints = Field(Decimal(50), description="how far a limit may lie from the far side of the quote")
     max_spread_bps: BasisPoints = Field(Decimal(200), description="of the middle")
     max_price_jump: Amount = Field(Decimal("0.25"), description="of the previous close")
@@ -200,13 +208,17 @@ class Mandate(Section):
 
     account: Name
     base_currency: Currency
-    objective: Annotated[str, StringConstraints(min_length=1, max_length=2000)] = "rebalance the portfolio for the coming week"
+    objective: Annotated[str, StringConstraints(min_length=1, max_length=2000)] = (
+        "rebalance the portfolio for the coming week"
+    )
     fractional: bool = False
     direction: Literal["both", "buy_only", "sell_only"] = "both"
     min_trade: Amount = Field(Decimal(100), description="base currency")
     allow_delayed: bool = False
     frozen: tuple[Symbol, ...] = Field((), description="valued at the last close, never traded")
-    raise_cash: Amount = Field(Decimal(0), description="base currency kept on top of the buffer, for a withdrawal to come")
+    raise_cash: Amount = Field(
+        Decimal(0), description="base currency kept on top of the buffer, for a withdrawal to come"
+    )
     policy: Policy
     bands: Bands = Bands()
     limits: Limits = Limits()
@@ -220,9 +232,11 @@ class Mandate(Section):
     def _parts_agree(self) -> Self:
         for symbol in self.frozen:
             if symbol not in self.policy.weights:
-                raise ValueError(f"frozen: {symbol!r} is not a key of policy.weights{nearest(symbol, self.policy.weights)}")
+                near = nearest(symbol, self.policy.weights)
+                raise ValueError(f"frozen: {symbol!r} is not a key of policy.weights{near}")
         fixed = self.policy.method == "fixed"
-        least = self.policy.fixed_weights if fixed else {symbol: bounds.min for symbol, bounds in self.policy.bounds.items()}
+        bounds = self.policy.bounds
+        least = self.policy.fixed_weights if fixed else {symbol: each.min for symbol, each in bounds.items()}
         for symbol, weight in least.items():
             if weight > self.limits.max_weight:
                 where = f"policy.weights.{symbol}" if fixed else f"policy.weights.{symbol}.min"

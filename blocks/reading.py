@@ -109,7 +109,8 @@ def _fault(fault: Any, model: type[BaseModel]) -> str:
         return f"{where}: unknown key{hint}; allowed: {', '.join(allowed)}"
     if fault["type"] == "missing":
         return f"{where}: missing, and it has no default"
-    what = fault["msg"].removeprefix("Value error, ").replace("Input should", "should").replace("String should", "should")
+    what = fault["msg"].removeprefix("Value error, ")
+    what = what.replace("Input should", "should").replace("String should", "should")
     if isinstance(fault["input"], Mapping):
         return f"{where}: {what}" if where else str(what)
     return f"{where}: {_short(fault['input'])}: {what}"

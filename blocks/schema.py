@@ -54,7 +54,7 @@ _MIGRATIONS = (_first_version,)
 
 
 def migrate(connection: sa.Connection) -> None:
-    """Bring the ledger to this program's version, within the caller's transaction. Raises LedgerError if it is newer."""
+    """Bring the ledger to this program's version, in the caller's transaction. Raises LedgerError if it is newer."""
     known = 0
     if sa.inspect(connection).has_table("ledger_version"):
         known = int(connection.scalar(sa.select(version.c.version)) or 0)

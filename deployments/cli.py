@@ -180,7 +180,7 @@ def _status(arguments: list[str]) -> int:
         # typer does not export the class of its errors of usage; they alone have a message for the user
         if not hasattr(error, "format_message"):
             raise
-        return _say(f"tradewright: {error.format_message()}", 2)
+        return _say(f"tradewright: {error.format_message().replace('Value error, ', '')}", 2)
     return int(answer or 0)
 
 

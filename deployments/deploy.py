@@ -6,8 +6,8 @@ from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.types.entrypoint import EntrypointType
 from prefect.exceptions import ObjectAlreadyExists
+from prefect.types.entrypoint import EntrypointType
 from prefect.workers.process import ProcessWorker
 
 from blocks.mandate import Mandate

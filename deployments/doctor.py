@@ -87,7 +87,7 @@ def _prefect() -> Iterator[Finding]:
     place = server.configured() or server.recorded(home())
     if place is None:
         yield Finding("prefect", "note", "no server is running; `tradewright run` or `tradewright up` starts one")
-    elif server.healthy(place):
+    elif server.answers(place):
         yield Finding("prefect", "ok", f"the server at {place.ui_url} answers")
     elif place.process:
         yield Finding("prefect", "wrong", f"the local server does not answer: see {home() / 'server.log'}, then `tradewright down`")

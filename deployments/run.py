@@ -6,7 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from prefect.client.orchestration import get_client
+import httpx
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.flow_engine import run_flow
 from prefect.states import Pending
 
@@ -22,19 +23,31 @@ from tasks.outcome import Outcome
 def run_rebalance(
     path: Path, mandate: Mandate, home: Path, *, as_of: datetime, broker: str, planner: str, dry_run: bool
 ) -> tuple[Outcome, bool]:
-    """Carry out one rebalance here and now; return its outcome, and whether a worker is there that could retry it."""
+    """Carry out one rebalance here and now; return its outcome, and whether a worker is there that could retry it.
+
+    What the ledger says counts: a server that is lost on the way makes no run undone. Raises TradewrightError.
+    """
     parameters = {"mandate": str(path.absolute()), "as_of": as_of, "broker": broker, "planner": planner, "dry_run": dry_run}
-    with get_client(sync_client=True) as client:
-        ensure_pool(client)
-        deployment = deploy_rebalance(path, mandate, home)
-        # Pending, so that no worker takes it away from this process.
-        flow_run = client.create_flow_run_from_deployment(deployment, parameters=_as_json(parameters), state=Pending())
-        state: Any = run_flow(rebalance, flow_run=flow_run, parameters=parameters, return_type="state")
-        workers = client.read_workers_for_work_pool(POOL)
-    entry = Ledger(home / "ledger.db", wall).latest("outcome", str(flow_run.id))
+    run, said, worker = "", "", False
+    try:
+        with get_client(sync_client=True) as client:
+            ensure_pool(client)
+            deployment = deploy_rebalance(path, mandate, home)
+            # Pending, so that no worker takes it away from this process.
+            flow_run = client.create_flow_run_from_deployment(deployment, parameters=_as_json(parameters), state=Pending())
+            run = str(flow_run.id)
+            state: Any = run_flow(rebalance, flow_run=flow_run, parameters=parameters, return_type="state")
+            said, worker = str(state.message), _worker_is_up(client)
+    except httpx.HTTPError as error:
+        said = f"the Prefect server stopped answering ({type(error).__name__})"
+    entry = Ledger(home / "ledger.db", wall).latest("outcome", run)
     if entry is None:
-        raise TradewrightError(f"run {flow_run.id} broke off: {state.message}")
-    return Outcome.model_validate(entry.body), any(str(worker.status).endswith("ONLINE") for worker in workers)
+        raise TradewrightError(f"the run broke off: {said}; `tradewright status` says what the ledger knows")
+    return Outcome.model_validate(entry.body), worker
+
+
+def _worker_is_up(client: SyncPrefectClient) -> bool:
+    return any(str(worker.status).endswith("ONLINE") for worker in client.read_workers_for_work_pool(POOL))
 
 
 def _as_json(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,8 @@ def ensure(home: Path, say: Callable[[str], None]) -> Server:
     """Return the server to use, starting the local one if need be. Raises ServerError when it does not come up."""
     found = configured()
     if found:
+        if not answers(found):
+            raise ServerError(f"the configured Prefect server at {found.api_url} does not answer: check PREFECT_API_URL or the profile")
         return found
     with _alone(home):
         server = recorded(home)
@@ -157,11 +160,21 @@ def _wait_until_healthy(server: Server, home: Path) -> None:
 
 
 def healthy(server: Server) -> bool:
-    """Tell whether the server answers."""
+    """Tell whether the server says that it is well."""
     try:
         with urllib.request.urlopen(f"{server.api_url}/health", timeout=5) as answer:  # noqa: S310
             return bool(answer.status == 200)
-    except OSError:
+    except (OSError, ValueError):
+        return False
+
+
+def answers(server: Server) -> bool:
+    """Tell whether anybody answers there, if only with a request to log in."""
+    try:
+        return healthy(server) or bool(urllib.request.urlopen(server.api_url, timeout=5))  # noqa: S310
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
         return False
 
 
@@ -189,5 +202,5 @@ def runs(process: int, word: str) -> bool:
     """Tell whether a recorded process is still the Prefect one that was started with this word, and not a later namesake."""
     if not _lives(process):
         return False
-    shown = subprocess.run(["ps", "-p", str(process), "-o", "args="], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    shown = subprocess.run(["ps", "-ww", "-p", str(process), "-o", "args="], capture_output=True, text=True, check=False)  # noqa: S603, S607
     return "prefect" in shown.stdout and word in shown.stdout.split()

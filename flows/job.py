@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class Asked:
 class Job:
     """Everything a run needs; the broker is for submission alone."""
 
+    world: World
     name: str
     desk: Desk
     plan: Plan
@@ -46,19 +47,25 @@ class Job:
     started: datetime
     dry_run: bool
 
+    def looking_again(self) -> Desk:
+        """Return the desk with the market as it is stored by now: the gate is not to see what the steps saw."""
+        return replace(self.desk, market=self.world.market(self.desk.mandate))
+
 
 @contextmanager
 def opened(world: World, run: str, asked: Asked) -> Iterator[Job]:
     """Open a run's job and hold its account's lease. Raises UnusableInput, PlanError, LeaseTaken."""
     refuse_what_is_not_there(asked)
     catalog = load_catalog()
-    mandate, plan, start = _recorded(world.ledger, run) or _begun(world, run, asked, catalog)
-    take(world.ledger, mandate.account, run, wall())
+    if world.ledger.get("run", run) is None:
+        _begin(world, run, asked, catalog)
+    account = _recorded(world.ledger, run)[0].account
+    take(world.ledger, account, run, wall())
     try:
-        yield _job(world, run, asked, catalog, mandate, plan, Clock(start))
+        # Read only now: until the lease is ours another process may be at work on this very run.
+        yield _job(world, run, asked, catalog, *_recorded(world.ledger, run))
     finally:
-        give_back(world.ledger, mandate.account, run)
-        world.store.publish()
+        give_back(world.ledger, account, run)
 
 
 def refuse_what_is_not_there(asked: Asked) -> None:
@@ -72,24 +79,25 @@ def refuse_what_is_not_there(asked: Asked) -> None:
 def check_mandate(mandate: Mandate) -> None:
     """Refuse a mandate that asks for what this version does not carry out. Raises UnusableInput."""
     if mandate.approval.mode != "auto":
-        raise UnusableInput(f"approval.mode: {mandate.approval.mode!r}: this version carries out 'auto' only; nothing was started")
+        raise UnusableInput(
+            f"approval.mode: {mandate.approval.mode!r}: this version carries out 'auto' only; nothing was started"
+        )
 
 
-def _job(world: World, run: str, asked: Asked, catalog: Catalog, mandate: Mandate, plan: Plan, clock: Clock) -> Job:
-    market = world.market(mandate)
-    broker = world.paper(mandate, market)
+def _job(world: World, run: str, asked: Asked, catalog: Catalog, mandate: Mandate, plan: Plan, start: datetime) -> Job:
+    market, clock = world.market(mandate), Clock(start)
+    broker = world.paper(mandate, world.market(mandate, pinned=False))  # an exchange trades at the prices there are
     desk = Desk(run, mandate, asked.broker, catalog, world.ledger, world.store, market, read_only(broker), clock.now)
-    return Job(Path(asked.mandate).stem, desk, plan, broker, clock.start, asked.dry_run)
+    return Job(world, Path(asked.mandate).stem, desk, plan, broker, clock.start, asked.dry_run)
 
 
-def _recorded(ledger: Ledger, run: str) -> tuple[Mandate, Plan, datetime] | None:
-    """Return what this run began with, if it is a retry: a changed mandate file must not change a run half done."""
-    entry = ledger.get("run", run)
-    if entry is None:
-        return None
-    mandate = ledger.get("mandate", entry.body["mandate_hash"])
-    plan = ledger.get("plan", f"{entry.body['plan']}/{entry.body['revision']}")
-    if mandate is None or plan is None:
+def _recorded(ledger: Ledger, run: str) -> tuple[Mandate, Plan, datetime]:
+    """Return what this run began with: a changed mandate file must not change a run half done."""
+    with ledger.reading() as book:
+        entry = book.get("run", run)
+        mandate = entry and book.get("mandate", entry.body["mandate_hash"])
+        plan = entry and book.get("plan", f"{entry.body['plan']}/{entry.body['revision']}")
+    if entry is None or mandate is None or plan is None:
         raise PlanError(f"run {run}: the ledger lacks its mandate or plan")
     return Mandate.model_validate(mandate.body), _plan(plan.body), _where_it_stopped(ledger, run, entry.body["as_of"])
 
@@ -106,7 +114,7 @@ def _plan(body: dict[str, Any]) -> Plan:
     return Plan.model_validate({name: body[name] for name in Plan.model_fields})
 
 
-def _begun(world: World, run: str, asked: Asked, catalog: Catalog) -> tuple[Mandate, Plan, datetime]:
+def _begin(world: World, run: str, asked: Asked, catalog: Catalog) -> None:
     mandate = read_mandate(Path(asked.mandate))
     check_mandate(mandate)
     start = moment_of(world, mandate, asked.as_of)
@@ -118,9 +126,13 @@ def _begun(world: World, run: str, asked: Asked, catalog: Catalog) -> tuple[Mand
     }  # fmt: skip
     with world.ledger.writing() as book:
         book.append("mandate", mandate.model_dump(mode="json"), key=mandate.hash)
-        book.append("plan", plan.model_dump(mode="json") | {"hash": plan.hash}, key=f"{plan.id}/{plan.revision}", subject=plan.id)
+        book.append(
+            "plan",
+            plan.model_dump(mode="json") | {"hash": plan.hash},
+            key=f"{plan.id}/{plan.revision}",
+            subject=plan.id,
+        )
         book.append("run", body, key=run, subject=mandate.account)
-    return mandate, plan, start
 
 
 def made(mandate: Mandate, catalog: Catalog, now: datetime) -> Plan:

@@ -13,17 +13,18 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from blocks.clock import wall
-from blocks.errors import BrokerError, StalePlan, TradewrightError
+from blocks.errors import BrokerError, MarketError, StalePlan, TradewrightError
 from blocks.places import home
 from flows.compiler import carry_out_plan
 from flows.job import Asked, Job, opened
 from flows.reporting import failed_outcome, finish, outcome_of
-from flows.world import open_world
+from flows.world import World, open_world
 from tasks.compiled import compile_plan
 from tasks.finishing import inspect_rest
+from tasks.lease import renew
 from tasks.outcome import GOOD, Outcome
 from tasks.prefect_tasks import say, submit_task, verify_task
-from tasks.submission import Intent, commit, committed, settle_earlier
+from tasks.submission import Intent, commit, committed, settle_earlier, withdraw
 from tasks.verification.gate import Inspection
 
 
@@ -44,7 +45,7 @@ def rebalance(
     """Rebalance one account to its mandate.
 
     Requires: the mandate's TOML file on this machine, prices in the store (the sample set is always there), and
-    TRADEWRIGHT_HOME the same wherever the flow runs. Retrying it re-runs what failed or expired, and places no order twice.
+    TRADEWRIGHT_HOME the same wherever the flow runs. Retrying re-runs what failed or expired; no order is placed twice.
     """
     run, world = str(flow_run.get_id()), open_world(home())
     asked = Asked(mandate, as_of, broker, planner, dry_run)
@@ -54,7 +55,16 @@ def rebalance(
             finish(world.ledger, outcome)
     except TradewrightError as error:
         outcome = failed_outcome(world.ledger, run, asked, str(error))
+    _publish(world)
     return _state(outcome)
+
+
+def _publish(world: World) -> None:
+    """Bring the notebook's views up to date; a run that has traded does not fail for them."""
+    try:
+        world.store.publish()
+    except MarketError as error:
+        say("the views for notebooks stay as they were: %s", error)
 
 
 def _state(outcome: Outcome) -> State[Any]:
@@ -90,13 +100,14 @@ def _carried_out(job: Job) -> Outcome:
     inspection = verified.result()
     if not inspection.passes or not inspection.proposal.orders or job.dry_run:
         return outcome_of(job, inspection=inspection)
+    renew(desk.ledger, desk.mandate.account, desk.run, wall())
     intents = commit(desk.ledger, job.plan, inspection, desk.mandate, desk.broker, now())
     return _submitted(job, inspection, intents, after=[verified])
 
 
 def _verified(job: Job, futures: Mapping[str, Any]) -> PrefectFuture[Inspection]:
     node = compile_plan(job.plan, job.desk.catalog, job.desk.mandate.account)[-2]
-    return verify_task(job.desk, job.plan, node).submit(results=dict(futures))
+    return verify_task(job.looking_again(), job.plan, node).submit(results=dict(futures))
 
 
 def _submitted(
@@ -111,9 +122,9 @@ def _submitted(
 
 
 def _finished(job: Job, intents: tuple[Intent, ...]) -> Outcome:
-    """Finish the orders an earlier attempt committed to: exactly those, and only if the gate still agrees."""
+    """Finish the orders an earlier attempt committed to: exactly those; what the gate no longer allows is given up."""
     say("an earlier attempt committed to %d orders: finishing exactly those", len(intents))
     inspection = asyncio.run(inspect_rest(job.desk, job.broker, job.plan, intents))
-    if inspection.passes:
-        return _submitted(job, inspection, intents)
-    return outcome_of(job, inspection=inspection, intents=intents)
+    if inspection.proposal.orders and not inspection.passes:
+        withdraw(job.desk.ledger, intents, "not sent: the gate refused it when the run was retried")
+    return _submitted(job, inspection, intents)

@@ -1,6 +1,7 @@
 """Report a run: its outcome into the ledger, its pictures and tables into the Prefect UI."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,16 @@ from flows.job import Asked, Job
 from tasks.outcome import Outcome, RunState
 from tasks.report import run_markdown
 from tasks.submission import Intent
-from tasks.summing_up import as_drift, ending, fills_of, notes, proposed_lines, step_lines, submitted_lines, weight_lines
+from tasks.summing_up import (
+    as_drift,
+    ending,
+    fills_of,
+    notes,
+    proposed_lines,
+    step_lines,
+    submitted_lines,
+    weight_lines,
+)
 from tasks.verification.gate import Inspection
 
 
@@ -34,8 +44,8 @@ def outcome_of(
         facts["message"] = f"submission broke off: {broken}; {facts['message']}"
     desk = job.desk
     return Outcome(
-        run=desk.run, mandate=job.name, account=desk.mandate.account, broker=desk.broker, currency=desk.mandate.base_currency,
-        dry_run=job.dry_run, as_of=job.started, ended_at=desk.now(), plan=job.plan,
+        run=desk.run, mandate=job.name, account=desk.mandate.account, broker=desk.broker,
+        currency=desk.mandate.base_currency, dry_run=job.dry_run, as_of=job.started, ended_at=desk.now(), plan=job.plan,
         steps=step_lines(desk.ledger, desk.run, job.plan), **facts,
     )  # fmt: skip
 
@@ -44,9 +54,13 @@ def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent]) -> dict[
     ledger, situation, proposal = job.desk.ledger, inspection.situation, inspection.proposal
     lines = submitted_lines(ledger, intents) if intents else proposed_lines(job.plan, proposal)
     state, message = ending(inspection, lines, dry_run=job.dry_run)
-    drift, fills = as_drift(situation), fills_of(ledger, intents)
+    drift = as_drift(situation)
+    fills = [fill for fill in fills_of(ledger, intents) if fill.exec_id not in inspection.counted]
     cash = situation.account.cash.get(job.desk.mandate.base_currency, Decimal(0))
-    flow = sum(((1 if fill.side == "sell" else -1) * fill.quantity * fill.price - fill.commission for fill in fills), Decimal(0))
+    flow = sum(
+        ((1 if fill.side == "sell" else -1) * fill.quantity * fill.price - fill.commission for fill in fills),
+        Decimal(0),
+    )
     return {
         "state": state, "message": message, "equity": drift.equity, "weights": weight_lines(situation, drift, fills),
         "cash_before": cash, "cash_after": cash + flow, "orders": lines, "skipped": proposal.skipped,
@@ -56,10 +70,12 @@ def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent]) -> dict[
 
 
 def failed_outcome(ledger: Ledger, run: str, asked: Asked, message: str) -> Outcome:
-    """Record a run that ended before its steps, or outside of them."""
+    """Record a run that ended before its steps, or outside of them; by its own clock, from which a retry goes on."""
+    begun = ledger.get("run", run)
+    moment = datetime.fromisoformat(begun.body["as_of"]) if begun else asked.as_of or wall()
     outcome = Outcome(
         run=run, state="failed", message=message, mandate=Path(asked.mandate).stem, account="", broker=asked.broker,
-        currency="", dry_run=asked.dry_run, as_of=asked.as_of or wall(), ended_at=wall(), plan=None,
+        currency="", dry_run=asked.dry_run, as_of=moment, ended_at=moment, plan=None,
     )  # fmt: skip
     finish(ledger, outcome)
     return outcome

@@ -25,10 +25,10 @@ class World:
     ledger: Ledger
     store: MarketStore
 
-    def market(self, mandate: Mandate) -> StoreMarket:
-        """Return the market door over stored prices, pinned to what is stored now."""
-        calendar = TradingCalendar(mandate.schedule.calendar)
-        return StoreMarket(self.store, calendar, mandate.base_currency, self.ledger.pin(), mandate.frozen)
+    def market(self, mandate: Mandate, *, pinned: bool = True) -> StoreMarket:
+        """Return the market door over stored prices, pinned to what is stored now, or showing whatever is stored."""
+        calendar, until = TradingCalendar(mandate.schedule.calendar), self.ledger.pin() if pinned else None
+        return StoreMarket(self.store, calendar, mandate.base_currency, until, mandate.frozen)
 
     def paper(self, mandate: Mandate, market: StoreMarket) -> Broker:
         """Return the embedded paper broker, which trades at the market's quotes."""
@@ -49,14 +49,16 @@ def open_world(home: Path) -> World:
 
 
 def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None) -> datetime:
-    """Return the moment a run starts at: a date means one minute after that session's close, none the newest stored one.
+    """Return the moment a run starts at: a date means a minute after that session's close, none the newest stored.
 
     Raises UnusableInput for a date that is no session, or a moment with no prices.
     """
     calendar = TradingCalendar(mandate.schedule.calendar)
     last = world.store.last_session(mandate.universe, world.ledger.pin())
     if not last:
-        raise UnusableInput(f"no prices are stored for {', '.join(mandate.universe[:5])}: bring some in with `tradewright ingest FILE`")
+        raise UnusableInput(
+            f"no prices are stored for {', '.join(mandate.universe[:5])}: bring some in with `tradewright ingest FILE`"
+        )
     newest = max(last.values())
     if as_of is None:
         return calendar.close_of(newest) + AFTER_CLOSE
@@ -66,5 +68,8 @@ def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None) -> 
         raise UnusableInput(f"--as-of {session}: no session of {mandate.schedule.calendar}; the one before is {before}")
     first = min(world.store.first_session(mandate.universe, world.ledger.pin()).values())
     if not first < session <= newest:
-        raise UnusableInput(f"--as-of {session}: outside the stored prices, which allow {calendar.sessions_between(first, newest)[1]} to {newest}")
+        raise UnusableInput(
+            f"--as-of {session}: outside the stored prices, which allow"
+            f" {calendar.sessions_between(first, newest)[1]} to {newest}"
+        )
     return as_of if isinstance(as_of, datetime) else calendar.close_of(session) + AFTER_CLOSE

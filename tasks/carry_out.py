@@ -7,12 +7,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from blocks.canonical import digest
-from tasks.catalog import Tool
 from tasks.desk import Desk
 from tasks.freshness import Result, expiry
 from tasks.plan import Step
 from tasks.results import alive, fresh_result, keep
 from tasks.situation import Account
+from tasks.tool import Tool
 from tasks.wording import in_words
 
 

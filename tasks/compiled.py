@@ -1,4 +1,4 @@
-"""A plan as a graph of task runs: what will run, after what, under which name and tags. Printable, and free of Prefect."""
+"""A plan as a graph of task runs: what runs, after what, under which name and tags. Printable, and free of Prefect."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,8 @@ def compile_plan(plan: Plan, catalog: Catalog, account: str) -> tuple[Node, ...]
     drafting = next(step.id for step in plan.steps if catalog.tools[step.tool].result is Proposal)
     verify, submit = GATE
     nodes.append(Node(name=verify, tool="the gate", after=(drafting,), tags=_tags(plan, account, "gate"), retries=0))
-    nodes.append(Node(name=submit, tool="the broker", after=(verify,), tags=_tags(plan, account, "orders.submit"), retries=0))
+    tags = _tags(plan, account, "orders.submit")
+    nodes.append(Node(name=submit, tool="the broker", after=(verify,), tags=tags, retries=0))
     return tuple(nodes)
 
 

@@ -33,7 +33,7 @@ class Desk:
 
 
 def _market_only(door: MarketDoor) -> MarketDoor:
-    """Return a door that can read the market and nothing else: no attribute of it leads to the store and ledger behind."""
+    """Return a door that can read the market and nothing else: no attribute leads to store and ledger behind."""
 
     class MarketOnly:
         """A market that can be looked at."""

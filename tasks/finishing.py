@@ -5,20 +5,29 @@ from decimal import Decimal
 
 from blocks.brokers.port import Broker
 from tasks.desk import Desk
+from tasks.halt import halted
 from tasks.plan import Plan
-from tasks.situation import Proposal
-from tasks.submission import Intent, reconcile
+from tasks.situation import Proposal, Reason
+from tasks.submission import Intent, progress, reconcile
+from tasks.summing_up import fills_of
 from tasks.verification.gate import Inspection, look, not_halted, record, with_checks
-from tasks.verification.verdict import verify
+from tasks.verification.verdict import Verdict, verify
 
 
 async def inspect_rest(desk: Desk, broker: Broker, plan: Plan, intents: Sequence[Intent]) -> Inspection:
-    """Ask the broker what became of the orders, then hold those it never accepted against every rule again."""
+    """Ask the broker what became of the orders, then hold those still to be sent against every rule again.
+
+    Its proposal is exactly those orders. Where they can no longer be sent as they are, the plan is stale.
+    """
     rest = await reconcile(desk.ledger, broker, intents, desk.now())
-    proposal = Proposal(orders=tuple(intent.order() for intent in rest))
+    proposal = Proposal(orders=tuple(intent.order(progress(desk.ledger, intent).quantity) for intent in rest))
+    counted = tuple(fill.exec_id for fill in fills_of(desk.ledger, intents))
     situation, snapshots = await look(desk, _targets(desk, plan))
     verdict = with_checks(verify(situation, proposal.orders), not_halted(desk))
-    inspection = Inspection(situation=situation, proposal=proposal, verdict=verdict, snapshots=snapshots)
+    stale = () if halted(desk.ledger) is not None else _cannot_be_finished(proposal, verdict)
+    inspection = Inspection(
+        situation=situation, proposal=proposal, verdict=verdict, stale=stale, snapshots=snapshots, counted=counted
+    )
     record(desk, plan, inspection)
     return inspection
 
@@ -28,3 +37,11 @@ def _targets(desk: Desk, plan: Plan) -> dict[str, Decimal] | None:
     bound = desk.ledger.get("submission", f"{plan.id}/{plan.revision}")
     weights = bound.body["targets"] if bound else None
     return weights and {symbol: Decimal(weight) for symbol, weight in weights.items()}
+
+
+def _cannot_be_finished(proposal: Proposal, verdict: Verdict) -> tuple[Reason, ...]:
+    if verdict.approved or not proposal.orders:
+        return ()
+    first, left = verdict.reasons[0], len(proposal.orders)
+    said = f"the gate no longer allows the {left} orders that an earlier attempt left unsent: {first.reason}"
+    return (Reason(check="earlier_orders_can_be_finished", symbol=first.symbol, reason=said),)

@@ -28,7 +28,7 @@ def take(ledger: Ledger, account: str, owner: str, wall: datetime) -> None:
 
 
 def renew(ledger: Ledger, account: str, owner: str, wall: datetime) -> None:
-    """Prolong a lease right before orders are committed. Raises LeaseTaken if it has been out of our hands meanwhile."""
+    """Prolong a lease right before orders are committed. Raises LeaseTaken if it has left our hands since."""
     with ledger.writing() as book:
         last = book.latest("lease", account)
         if last is None or not _is_ours(last.body, owner):
@@ -73,7 +73,7 @@ def _lives(process: int, began: str) -> bool:
     except PermissionError:
         pass  # somebody else's, and it lives
     state, start = _told_of(process)
-    return state != "Z" and start == began  # a zombie is dead, though its parent has not asked yet
+    return state != "Z" and start in {began, ""}  # a zombie is dead, though its parent has not asked yet
 
 
 def _told_of(process: int) -> tuple[str, str]:

@@ -47,7 +47,7 @@ def why_nothing(skipped: Iterable[Skipped]) -> str:
     """Say in one line why no symbol at all is traded."""
     kinds = skipped_kinds(skipped)
     if len(kinds) == 1 and kinds[0].reason in _ADJECTIVES:
-        (count, reason) = len(kinds[0].skipped), kinds[0].reason
+        count, reason = len(kinds[0].skipped), kinds[0].reason
         return f"all {count} symbols are {reason}" if count > 1 else f"the only symbol is {reason}"
     return ", ".join(f"{kind.reason} ({_symbols(len(kind.skipped))})" for kind in kinds) or "no symbols"
 

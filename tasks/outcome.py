@@ -76,8 +76,12 @@ class Outcome(Value):
     orders: tuple[OrderLine, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     verdict: Verdict | None = None
-    reasons: tuple[Reason, ...] = Field((), description="why there are no orders, where the draft was refused or the plan went stale")
-    notes: tuple[str, ...] = Field((), description="what a person should know: frozen symbols, holdings outside the mandate")
+    reasons: tuple[Reason, ...] = Field(
+        (), description="why there are no orders, where the draft was refused or the plan went stale"
+    )
+    notes: tuple[str, ...] = Field(
+        (), description="what a person should know: frozen symbols, holdings outside the mandate"
+    )
     snapshots: tuple[str, ...] = ()
     usd: Amount = Field(Decimal(0), description="spent on language models")
 
@@ -88,7 +92,7 @@ class Outcome(Value):
         return {
             "state": self.state,
             "message": self.message,
-            "plan": plan and {"id": plan.id, "revision": plan.revision, "hash": plan.hash, "steps": [s.model_dump() for s in plan.steps]},
+            "plan": plan and _plan(plan),
             "verdict": {
                 "approved": bool(verdict and verdict.approved),
                 "reasons": [reason.model_dump() for reason in reasons],
@@ -108,5 +112,11 @@ class Outcome(Value):
         }
 
 
+def _plan(plan: Plan) -> dict[str, Any]:
+    steps = [step.model_dump() for step in plan.steps]
+    return {"id": plan.id, "revision": plan.revision, "hash": plan.hash, "steps": steps}
+
+
 def _order(line: OrderLine) -> dict[str, Any]:
-    return line.model_dump(mode="json") | {"limit": money(line.limit), "price": None if line.price is None else money(line.price)}
+    price = None if line.price is None else money(line.price)
+    return line.model_dump(mode="json") | {"limit": money(line.limit), "price": price}

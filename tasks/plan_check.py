@@ -10,10 +10,11 @@ from pydantic import ValidationError
 
 from blocks.mandate import Mandate
 from blocks.reading import complaint, nearest
-from tasks.catalog import Catalog, Tool
+from tasks.catalog import Catalog
 from tasks.compiled import GATE
 from tasks.plan import MAX_STEPS, MAX_WHY
 from tasks.situation import Proposal, Value
+from tasks.tool import Tool
 
 _STEP_ID = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _SUBMITS = re.compile(r"submit|place|send|execut|transmit|cancel|trade_|_trade|(^|_)(buy|sell|order)(_|$)")

@@ -64,7 +64,8 @@ def verify_task(desk: Desk, plan: Plan, node: Node) -> Task[..., Any]:
         say("verify: %d of %d checks held", held, len(inspection.verdict.checks))
         for reason in (*inspection.verdict.reasons, *inspection.stale):
             say("verify: %s %s: %s", reason.check, reason.symbol, reason.reason)
-        return Completed(name=_word(inspection), message=f"{held} of {len(inspection.verdict.checks)} checks held", data=inspection)
+        message = f"{held} of {len(inspection.verdict.checks)} checks held"
+        return Completed(name=_word(inspection), message=message, data=inspection)
 
     return _task(node, run_gate)
 

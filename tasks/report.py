@@ -4,14 +4,17 @@ from collections.abc import Iterator, Sequence
 
 from tasks.canvas import data_uri
 from tasks.figures import age, average_of, cash_text, moment, price_of, quantity_of, statement
-from tasks.markdown import code, quiet, quiet_line, table
+from tasks.markdown import code, in_lines, quiet, quiet_line, table
 from tasks.not_traded import FEW, skipped_kinds
 from tasks.outcome import OrderLine, Outcome, StepLine
-from tasks.outcome_lines import orders_in_short, step_lines
+from tasks.outcome_lines import circumstances, orders_in_short, step_lines
 from tasks.plan_picture import plan_picture
 from tasks.situation import Skipped
 from tasks.stages import RuleLine, gate, rule_lines
+from tasks.verification.verdict import Check
 from tasks.weights_picture import weights_picture
+
+_WIDE, _NARROW = 44, 28  # characters in a line of a cell
 
 
 def run_markdown(outcome: Outcome) -> str:
@@ -43,7 +46,8 @@ def _headline(outcome: Outcome) -> Iterator[str]:
 def _why_not(outcome: Outcome) -> Iterator[str]:
     if outcome.reasons:
         yield "## Why there are no orders" if not outcome.orders else "## What went wrong"
-        rows = [[quiet(statement(each.check)), quiet(each.symbol), quiet(each.reason)] for each in outcome.reasons]
+        reasons = outcome.reasons
+        rows = [[quiet(statement(each.check)), quiet(each.symbol), in_lines(each.reason, _WIDE)] for each in reasons]
         yield table(("Rule", "Symbol", "Reason"), rows)
 
 
@@ -57,7 +61,7 @@ def _plan(outcome: Outcome) -> Iterator[str]:
         yield f"![The plan, and how its steps went]({data_uri(picture)})"
     lines = step_lines(outcome)
     if lines:
-        heads = ("Step", "Tool", "State", "Found", ">As of, UTC", ">Age", ">Valid until")
+        heads = ("Step", "State", "Found", ">Age", ">Good until, UTC")
         yield table(heads, [_step_row(line, outcome) for line in lines])
 
 
@@ -66,10 +70,12 @@ def _step_row(line: StepLine, outcome: Outcome) -> list[str]:
     state = f"**{line.state}**" if line.state == "failed" else line.state
     until = "" if line.expires_at is None else moment(line.expires_at, day)
     return [
-        quiet(line.step), quiet(line.tool), state, quiet(line.message),
-        *(("", "") if line.as_of is None else (moment(line.as_of, day), age(now - line.as_of))),
+        in_lines(line.step, _NARROW),
+        state,
+        in_lines(line.message, _WIDE),
+        "" if line.as_of is None else age(now - line.as_of),
         f"{until}, expired" if line.expires_at and line.expires_at < now else until,
-    ]  # fmt: skip
+    ]
 
 
 def _weights(outcome: Outcome) -> Iterator[str]:
@@ -83,7 +89,7 @@ def _orders(outcome: Outcome) -> Iterator[str]:
     if not outcome.orders:
         yield "No orders."
         return
-    ordered = ("Side", ">Quantity", "Symbol", ">Limit", "State", ">Filled", ">Average price", ">Commission")
+    ordered = ("Side", ">Quantity", "Symbol", ">Limit", "State", ">Filled", ">Price", ">Commission")
     yield table((*ordered, "Reference"), [_order_row(order) for order in outcome.orders])
     yield quiet(orders_in_short(outcome))
     messages = [f"- {quiet_line(order.symbol)}: {quiet(order.message)}" for order in outcome.orders if order.message]
@@ -107,10 +113,10 @@ def _skipped(outcome: Outcome) -> Iterator[str]:
 def _skipped_rows(skipped: Sequence[Skipped]) -> Iterator[list[str]]:
     for kind in skipped_kinds(skipped):
         if len(kind.skipped) > FEW:
-            symbols = ", ".join(quiet(each.symbol) for each in kind.skipped)
-            yield [symbols, str(len(kind.skipped)), quiet(kind.reason)]
+            symbols = ", ".join(each.symbol for each in kind.skipped)
+            yield [in_lines(symbols, _WIDE), str(len(kind.skipped)), in_lines(kind.reason, _WIDE)]
         else:
-            yield from ([quiet(each.symbol), "1", quiet(each.reason)] for each in kind.skipped)
+            yield from ([quiet(each.symbol), "1", in_lines(each.reason, _WIDE)] for each in kind.skipped)
 
 
 def _verdict(outcome: Outcome) -> Iterator[str]:
@@ -126,14 +132,18 @@ def _verdict(outcome: Outcome) -> Iterator[str]:
 
 
 def _rule_rows(line: RuleLine) -> Iterator[list[str]]:
-    rule, places = quiet(statement(line.rule)), len(line.failed) + len(line.held)
+    rule, places = in_lines(statement(line.rule), _NARROW), len(line.failed) + len(line.held)
     for check in line.failed:
-        yield [rule, quiet(check.symbol), "**failed**", quiet(check.figure), quiet(check.limit), quiet(check.reason)]
+        yield [rule, quiet(check.symbol), "**failed**", *_figures(check), in_lines(check.reason, _NARROW)]
     if places == 1 and line.held:
-        yield [rule, quiet(line.held[0].symbol), "held", quiet(line.held[0].figure), quiet(line.held[0].limit), ""]
+        yield [rule, quiet(line.held[0].symbol), "held", *_figures(line.held[0]), ""]
     elif line.held:
         limits = {check.limit for check in line.held}
         yield [rule, "", f"{len(line.held)} of {places} held", "", quiet(limits.pop()) if len(limits) == 1 else "", ""]
+
+
+def _figures(check: Check) -> tuple[str, str]:
+    return in_lines(check.figure, _NARROW), in_lines(check.limit, _NARROW)
 
 
 def _notes(outcome: Outcome) -> Iterator[str]:
@@ -156,6 +166,6 @@ def _provenance(outcome: Outcome) -> Iterator[str]:
     if outcome.verdict:
         rows += [["Hash of the orders", code(outcome.verdict.proposal_hash)]]
         rows += [["Hash of the situation", code(outcome.verdict.situation_hash)]]
-    rows += [["Snapshots", ", ".join(code(each) for each in outcome.snapshots)]]
+    rows += [["Snapshots", "<br>".join(code(each) for each in outcome.snapshots)]]
     rows += [["Spent on language models", f"{price_of(outcome.usd)} USD"]]
     yield table(("What", "Which"), [row for row in rows if row[1]])

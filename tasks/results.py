@@ -1,4 +1,4 @@
-"""Results: kept in the ledger (their data in the store), found again while fresh, brought back to life for the next step."""
+"""Results: kept in the ledger (their data in the store), found again while fresh, brought back to life for a step."""
 
 from datetime import datetime
 from typing import Any
@@ -8,14 +8,23 @@ from pydantic import BaseModel
 from blocks.canonical import digest
 from blocks.ledger import Ledger
 from blocks.market.store import MarketStore
-from tasks.catalog import RESULTS, Tool
 from tasks.freshness import Result, is_fresh
 from tasks.situation import Account, Bars, Quotes
+from tasks.tool import RESULTS, Tool
 
 _KINDS: dict[str, type[BaseModel]] = {kind.__name__: kind for kind in RESULTS}
 
 
-def keep(ledger: Ledger, value: BaseModel, *, tool: Tool, key: str, expires_at: datetime, as_of: datetime, sources: dict[str, str]) -> Result:
+def keep(
+    ledger: Ledger,
+    value: BaseModel,
+    *,
+    tool: Tool,
+    key: str,
+    expires_at: datetime,
+    as_of: datetime,
+    sources: dict[str, str],
+) -> Result:
     """Record a result under its reuse key; what the store holds is kept by snapshot id only."""
     snapshot = getattr(value, "snapshot", None)
     body: dict[str, Any] = {

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -36,7 +36,9 @@ class Bars(Value):
     snapshot: str = Field(description="snapshot id")
     as_of: Moment = Field(description="the close of the last session")
     sessions: tuple[dt.date, ...] = Field(description="ascending")
-    closes: dict[str, tuple[Decimal | None, ...]] = Field(description="symbol -> one close a session, None where there is none")
+    closes: dict[str, tuple[Decimal | None, ...]] = Field(
+        description="symbol -> one close a session, None where there is none"
+    )
 
 
 class Account(Value):
@@ -86,13 +88,30 @@ class Reason(Value):
     reason: str
 
 
+class Sizing(Value):
+    """How the trades were sized, where they compete for cash, turnover or the number of orders."""
+
+    method: Literal["nearest", "greedy", "milp"] = Field(
+        description="nearest: no budget binds; greedy: shared out in proportion; milp: a mixed-integer programme"
+    )
+    gap: Amount = Field(
+        description="(tracking error + cost) of the orders above the bound, as a share of their own; 0: none can be nearer"
+    )
+    node_limit: int | None = Field(None, description="branches the solver might look at; none where it was not asked")
+    mip_rel_gap: Amount | None = Field(None, description="the gap at which the solver may stop")
+    note: str = Field("", description="why the solver was not asked, or what it answered")
+
+
 class Proposal(Value):
     """Orders to bring the portfolio to its targets; no orders means: nothing to do."""
 
     orders: tuple[Order, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     reasons: tuple[Reason, ...] = Field((), description="why there can be no draft at all; then there are no orders")
-    cash_after: Number = Field(Decimal(0), description="cash in the base currency once all orders filled at their limits")
+    cash_after: Number = Field(
+        Decimal(0), description="cash in the base currency once all orders filled at their limits"
+    )
+    sizing: Sizing | None = Field(None, description="none where there was nothing to size")
 
     @property
     def refused(self) -> bool:
@@ -145,7 +164,9 @@ class Situation(Value):
             raise ValueError(f"targets: missing; method {policy.method!r} needs one for each symbol of policy.weights")
         if set(self.targets) != set(policy.weights):
             odd = sorted(set(self.targets) ^ set(policy.weights))
-            raise ValueError(f"targets: {odd[0]!r} stands in only one of targets and policy.weights; each symbol needs both")
+            raise ValueError(
+                f"targets: {odd[0]!r} stands in only one of targets and policy.weights; each symbol needs both"
+            )
         for symbol, weight in self.targets.items():
             low, high = policy.bounds[symbol].min, min(policy.bounds[symbol].max, most)
             if not low <= weight <= high:
@@ -153,7 +174,8 @@ class Situation(Value):
         total = sum(self.targets.values(), Decimal(0))
         if total + policy.cash_buffer > 1:
             raise ValueError(
-                f"targets sum to {plain(total)} and cash_buffer is {plain(policy.cash_buffer)}: together at most 1 is allowed"
+                f"targets sum to {plain(total)} and cash_buffer is {plain(policy.cash_buffer)}: "
+                "together at most 1 is allowed"
             )
         return self
 

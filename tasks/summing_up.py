@@ -6,11 +6,12 @@ from decimal import Decimal
 from blocks.brokers.port import Fill
 from blocks.ledger import Ledger
 from blocks.values import plain
+from tasks.executors.analyse import measure_drift
 from tasks.figures import cash_text
 from tasks.not_traded import why_nothing
 from tasks.outcome import OrderLine, RunState, StepLine, WeightLine
 from tasks.plan import Plan
-from tasks.situation import Drift, Proposal, Quotes, Situation, Targets
+from tasks.situation import Account, Drift, Proposal, Quotes, Situation, Targets
 from tasks.submission import Intent, order_ref, progress
 from tasks.verification.gate import Inspection
 
@@ -46,8 +47,8 @@ def _submitted_line(ledger: Ledger, intent: Intent) -> OrderLine:
     filled = sum((fill.quantity for fill in fills), _NONE)
     value = sum((fill.quantity * fill.price for fill in fills), _NONE)
     return OrderLine(
-        order_ref=intent.order_ref, symbol=intent.symbol, side=intent.side, quantity=intent.quantity, limit=intent.limit,
-        state=now.state, filled=filled, price=value / filled if filled else None,
+        order_ref=intent.order_ref, symbol=intent.symbol, side=intent.side, quantity=intent.quantity,
+        limit=intent.limit, state=now.state, filled=filled, price=value / filled if filled else None,
         commission=sum((fill.commission for fill in fills), _NONE), message=now.message,
     )  # fmt: skip
 
@@ -72,22 +73,19 @@ def weight_lines(situation: Situation, drift: Drift, fills: Sequence[Fill]) -> t
         middle = ((quote.bid or _NONE) + (quote.ask or _NONE)) / 2
         moved = change.get(symbol, _NONE) * middle / drift.equity if drift.equity > 0 else _NONE
         after = (before + moved).quantize(Decimal("0.000001"))
-        lines.append(WeightLine(symbol=symbol, before=before, target=situation.target_weights.get(symbol, _NONE), after=after))
+        lines.append(
+            WeightLine(symbol=symbol, before=before, target=situation.target_weights.get(symbol, _NONE), after=after)
+        )
     return tuple(lines)
 
 
 def as_drift(situation: Situation) -> Drift:
     """Return weights and managed equity of a situation, as reports show them; decisions work out their own."""
-    from tasks.executors.analyse import measure_drift  # noqa: PLC0415  it registers a tool, which needs the catalog
-    from tasks.situation import Account  # noqa: PLC0415
-
     moment = situation.now
     targets = Targets(method=situation.mandate.policy.method, weights=situation.target_weights)
     quotes = Quotes(snapshot="", as_of=moment, quotes=situation.quotes)
     account = Account(snapshot="", as_of=moment, state=situation.account)
-    drift = measure_drift(targets, quotes, account, situation.mandate)
-    assert isinstance(drift, Drift)  # noqa: S101
-    return drift
+    return measure_drift(targets, quotes, account, situation.mandate)
 
 
 def notes(situation: Situation, proposal: Proposal) -> Iterator[str]:
@@ -96,32 +94,42 @@ def notes(situation: Situation, proposal: Proposal) -> Iterator[str]:
     for symbol in mandate.frozen:
         quote = situation.quote_of.get(symbol)
         close = plain(quote.previous_close) if quote and quote.previous_close is not None else "unknown"
-        yield f"{symbol} is frozen: {plain(held.get(symbol, _NONE))} held, counted at its last close of {close}, never traded"
+        shares = plain(held.get(symbol, _NONE))
+        yield f"{symbol} is frozen: {shares} held, counted at its last close of {close}, never traded"
     for symbol, quantity in held.items():
         if symbol not in mandate.policy.weights:
-            yield f"{symbol} is outside the mandate: {plain(quantity)} held, not counted, never traded; a weight of 0 would sell it"
+            shares = f"{plain(quantity)} held, not counted, never traded"
+            yield f"{symbol} is outside the mandate: {shares}; a weight of 0 would sell it"
     sold = {order.symbol for order in proposal.orders if order.side == "sell"}
     for symbol, weight in situation.target_weights.items():
         if weight == 0 and held.get(symbol, _NONE) > 0:
-            yield f"{symbol} has a weight of 0: its {plain(held[symbol])} are {'being sold' if symbol in sold else 'not sold in this run'}"
+            fate = "being sold" if symbol in sold else "not sold in this run"
+            yield f"{symbol} has a weight of 0: its {plain(held[symbol])} are {fate}"
     if any(quote.delayed for quote in situation.quotes):
         yield "some quotes are delayed; allow_delayed lets them count"
 
 
 def ending(inspection: Inspection, orders: Sequence[OrderLine], *, dry_run: bool) -> tuple[RunState, str]:
     """Return the state a run ends in, and why, in one line."""
-    proposal, verdict = inspection.proposal, inspection.verdict
-    if proposal.refused:
-        return "rejected", f"no draft: {_first(proposal.reasons)}"
-    if inspection.stale:
-        return "stale", f"the plan's assumptions no longer hold: {_first(inspection.stale)}"
-    if not verdict.approved:
-        return "rejected", f"the gate refused: {_first(verdict.reasons)}"
-    if not proposal.orders:
-        return "held", f"nothing to trade: {why_nothing(proposal.skipped)}"
+    finished = bool(orders) and not inspection.proposal.orders  # a retry that found nothing left to send
+    refusal = None if finished else _refusal(inspection)
+    if refusal:
+        return refusal
+    if not orders:
+        return "held", f"nothing to trade: {why_nothing(inspection.proposal.skipped)}"
     if dry_run:
         return "completed", f"dry run: {len(orders)} orders approved, none sent"
     return _by_fills(orders, inspection.situation.mandate.base_currency)
+
+
+def _refusal(inspection: Inspection) -> tuple[RunState, str] | None:
+    if inspection.proposal.refused:
+        return "rejected", f"no draft: {_first(inspection.proposal.reasons)}"
+    if inspection.stale:
+        return "stale", f"the plan's assumptions no longer hold: {_first(inspection.stale)}"
+    if not inspection.verdict.approved:
+        return "rejected", f"the gate refused: {_first(inspection.verdict.reasons)}"
+    return None
 
 
 def _by_fills(orders: Sequence[OrderLine], currency: str) -> tuple[RunState, str]:

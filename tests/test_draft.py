@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tasks.executors import sharing
 from tasks.executors.draft import draft
-from tasks.executors.sharing import Budgets, Lot, distribute
+from tasks.executors.sharing import Budgets, Lot, share_out
 from tasks.situation import Proposal, Situation
 
 NOW = "2026-03-02T15:05:00Z"
@@ -638,21 +638,21 @@ def test_when_the_rounds_run_out_uncovered_buys_go_and_what_fits_comes_back(monk
     lots = [lot("A", "sell", 20, least=15), lot("B", "buy", 8), lot("C", "buy", 7)]
     budgets = Budgets(orders=9, turnover=Decimal(200), cash=Decimal(50), recycles=True, whole=True)
 
-    assert distribute(lots, budgets) == {"A": 16, "B": 4}
+    assert share_out(lots, budgets) == {"A": 16, "B": 4}
 
 
 def test_a_trade_dropped_early_takes_what_the_others_could_not_use() -> None:
     lots = [lot("A", "buy", 30, least=30), lot("B", "buy", 20, least=5)]
     budgets = Budgets(orders=9, turnover=Decimal(250), cash=Decimal(999), recycles=True, whole=True)
 
-    assert distribute(lots, budgets) == {"B": 20}
+    assert share_out(lots, budgets) == {"B": 20}
 
 
 def test_one_large_step_that_does_not_fit_leaves_its_money_to_the_small_ones() -> None:
     lots = [lot("A", "buy", 2, price="700000"), lot("B", "buy", 50_000)]
     budgets = Budgets(orders=9, turnover=Decimal(1_000_000), cash=Decimal(1_000_000), recycles=True, whole=True)
 
-    assert distribute(lots, budgets) == {"A": 1, "B": 30_000}
+    assert share_out(lots, budgets) == {"A": 1, "B": 30_000}
 
 
 # Properties

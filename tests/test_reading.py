@@ -112,7 +112,7 @@ def test_a_path_that_leads_to_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_of_any_size_is_read_no_further_than_is_sensible() -> None:
-    with pytest.raises(UnusableInput, match="^/dev/zero: larger than 64 MiB$"):
+    with pytest.raises(UnusableInput, match=r"^/dev/zero: larger than 64 MiB$"):
         read_text(Path("/dev/zero"))
 
 
@@ -127,7 +127,9 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     assert {"a": "b"} == content
 
 
-@pytest.mark.parametrize("content", ["a = ", "a = 1\na = 2", "[a]\n[a]", "a = 2026-02-30", "= 1", "{}", "a = 'x", "a = " + "[" * 5000])
+@pytest.mark.parametrize(
+    "content", ["a = ", "a = 1\na = 2", "[a]\n[a]", "a = 2026-02-30", "= 1", "{}", "a = 'x", "a = " + "[" * 5000]
+)
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path, content: str) -> None:
     path = written(tmp_path, content, "file.toml")
 
@@ -174,15 +176,20 @@ def test_content_that_fits_becomes_the_model() -> None:
             {"name": "a", "iner": {}},
             "here: iner: unknown key (did you mean 'inner'?); allowed: name, inner, parts, rows, first, second, third",
         ),
-        ({"name": "a", "inner": {"widht": 1}}, "here: inner.widht: unknown key (did you mean 'width'?); allowed: width"),
+        (
+            {"name": "a", "inner": {"widht": 1}},
+            "here: inner.widht: unknown key (did you mean 'width'?); allowed: width",
+        ),
         ({"name": "a", "parts": {"x": {"zzz": 1}}}, "here: parts.x.zzz: unknown key; allowed: width"),
         ({"name": "a", "rows": [{}, {"width": -1}]}, "here: rows.1.width: -1: should be zero or more"),
         ({"name": "a", "inner": 3}, "here: inner: 3: should be a valid dictionary or instance of Inner"),
         ({"name": "a", "inner": {"width": Decimal("NaN")}}, "here: inner.width: NaN: should be a finite number"),
         (
             {"first": "x", "second": [], "third": None, "name": 1},
-            "here: name: 1: should be a valid string; first: 'x': should be a number, or a number in quotes; "
-            "second: []: should be a number, or a number in quotes; and 1 more",
+            (
+                "here: name: 1: should be a valid string; first: 'x': should be a number, or a number in quotes; "
+                "second: []: should be a number, or a number in quotes; and 1 more"
+            ),
         ),
     ],
 )

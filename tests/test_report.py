@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tasks.figures import average_of, per_cent, price_of, quantity_of, sum_of
-from tasks.not_traded import skipped_kinds
+from tasks.not_traded import skipped_kinds, why_nothing
 from tasks.outcome import OrderLine, Outcome, StepLine, WeightLine
 from tasks.outcome_lines import step_lines
 from tasks.plan import Plan, Step
@@ -147,8 +147,9 @@ def test_the_page_begins_with_state_and_message() -> None:
     lines = run_markdown(outcome()).splitlines()
 
     assert ["# Rebalance partial", "", "**1 of 2 orders filled**"] == lines[:3]
-    assert "| sample | PAPER | paper | 2026-03-02 15:04:18 | 15:05:00 | 1,234,567.00 USD |" in lines[6]
-    assert "| 100,000.00 USD | 2,012.35 USD |" in lines[6]
+    assert "sample: account PAPER at broker paper, 2026-03-02 15:04:18 UTC, took 42 s" == lines[4]
+    assert "| Managed equity | Cash before | Cash after |" == lines[6]
+    assert "| 1,234,567.00 USD | 100,000.00 USD | 2,012.35 USD |" == lines[8]
 
 
 def test_a_dry_run_says_so_at_the_top_and_at_its_end() -> None:
@@ -171,9 +172,29 @@ def test_each_step_says_what_it_found_how_old_it_is_and_until_when_it_holds() ->
     found = rows(run_markdown(outcome()), under="Plan")
 
     assert found == [
-        ["quotes", r"gather\_quotes", "reused", "20 quotes", "15:03:00", "2 min", "15:04:00, expired"],
-        ["draft", r"draft\_orders", "not run", "", "", "", ""],
+        ["quotes", "reused", "20 quotes", "2 min", "15:04:00, expired"],
+        ["draft", "not run", "", "", ""],
     ]
+
+
+def test_no_line_of_a_table_is_so_long_that_the_page_cuts_it_off() -> None:
+    words = "the gateway gave no answer, " * 9
+    said = {"message": words, "state": "failed"}
+    page = run_markdown(
+        outcome(
+            steps=(STEPS[0].model_copy(update=said),),
+            skipped=tuple(Skipped(symbol=f"SYMBOL{at}", reason="restricted: weight 0") for at in range(40)),
+            reasons=(Reason(check="quotes_are_usable", symbol="SPY", reason=words),),
+            snapshots=("7f" * 32, "8e" * 32),
+        )
+    )
+    cells = [
+        cell for name in ("What went wrong", "Plan", "Not traded") for row in rows(page, under=name) for cell in row
+    ]
+
+    assert 44 >= max(len(line) for cell in cells for line in cell.split("<br>"))
+    assert words.strip() in {cell.replace("<br>", " ") for cell in cells}
+    assert f"| `{'7f' * 32}`<br>`{'8e' * 32}` |" in page
 
 
 def test_what_the_run_did_that_the_plan_does_not_name_is_shown_too() -> None:
@@ -216,7 +237,7 @@ def test_many_symbols_skipped_for_one_kind_of_reason_are_folded_and_few_are_not(
     found = rows(run_markdown(outcome(skipped=(odd, *within))), under="Not traded (10)")
 
     assert found == [
-        ["S0, S1, S2, S3, S4, S5, S6, S7, S8", "9", "within its band"],
+        ["S0, S1, S2, S3, S4, S5, S6, S7, S8", "9", "within their bands"],
         ["GME", "1", "outside the mandate: never traded"],
     ]
 
@@ -227,6 +248,24 @@ def test_reasons_that_differ_in_figures_only_are_of_one_kind() -> None:
 
     assert ["a sell of … is working, a buy would go against it"] == [kind.reason for kind in skipped_kinds(apart)]
     assert ["max_orders is 20"] == [kind.reason for kind in skipped_kinds(alike)]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "said"),
+    [
+        (["within its band: weight 0.05"] * 20, "all 20 symbols are within their bands"),
+        (["within its band: weight 0.05"], "the only symbol is within its band"),
+        (["frozen: never traded", "frozen: never traded"], "all 2 symbols are frozen"),
+        (["no usable quote: no bid"] * 2, "no usable quote (2 symbols)"),
+        (
+            ["max_weight: at most 0 of 5", *["within its band"] * 3],
+            "within their bands (3 symbols), max_weight (1 symbol)",
+        ),
+        ([], "no symbols"),
+    ],
+)
+def test_why_nothing_is_traded_reads_as_a_sentence(reasons: list[str], said: str) -> None:
+    assert said == why_nothing(Skipped(symbol=f"S{at}", reason=reason) for at, reason in enumerate(reasons))
 
 
 def test_a_rule_that_held_everywhere_takes_one_row() -> None:
@@ -257,7 +296,7 @@ def test_the_page_says_where_everything_comes_from() -> None:
     assert "`p-1`, revision 2, made 2026-03-02 15:05:00 UTC" == found["Plan"]
     assert f"`{PLAN.hash}`" == found["Hash of the plan"]
     assert f"`{'12' * 32}`" == found["Hash of the revision before"]
-    assert "`snap-1`, `snap-2`" == found["Snapshots"]
+    assert "`snap-1`<br>`snap-2`" == found["Snapshots"]
     assert "0.0312 USD" == found["Spent on language models"]
 
 

@@ -1,6 +1,7 @@
 """What a terminal shows: plans drawn as graphs, runs in 80 columns, with and without colour."""
 
 import io
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
@@ -81,7 +82,7 @@ Weights in per cent of managed equity
   AGG      41.00   38.00  39.50
 
 Not traded: 10
-  9 symbols  within its band
+  9 symbols  within their bands
   GME        outside the mandate: never traded
 
 Verdict: approved, 2 rules held
@@ -294,6 +295,20 @@ def test_long_lists_are_cut_and_the_rest_is_counted() -> None:
     assert any("S99" in line and "dead" in line for line in text.splitlines())
     assert "W89" in text
     assert " W1 " not in text
+
+
+@pytest.mark.parametrize("count", [7, 8, 20, 21, 40])
+def test_weights_in_two_columns_show_each_symbol_once(count: int) -> None:
+    weights = tuple(
+        WeightLine(symbol=f"W{at:02}", before=Decimal(0), target=Decimal(count - at) / 1000, after=Decimal(0))
+        for at in range(count)
+    )
+
+    text = printed(outcome(weights=weights, skipped=()), width=100).split("Weights in per cent")[1]
+    section = text.split("\n\n")[0].splitlines()
+
+    assert sorted(line.symbol for line in weights) == sorted(re.findall(r"W\d\d", "".join(section)))
+    assert ["W00", f"W{(count + 1) // 2:02}"] == re.findall(r"W\d\d", section[2])
 
 
 def test_markup_and_codes_in_symbols_and_messages_are_text() -> None:

@@ -65,20 +65,45 @@ def test_more_than_twenty_decimals_pass_if_they_are_noughts() -> None:
     assert Decimal("0.5") == _NUMBER.validate_python("0.5" + "0" * 300)
 
 
-@pytest.mark.parametrize("huge", ["1e13", "-1e13", "1e9999", 10**13, 10**400, 1e300, "0.000000000000000000001", "1e-9999"])
+@pytest.mark.parametrize(
+    "huge", ["1e13", "-1e13", "1e9999", 10**13, 10**400, 1e300, "0.000000000000000000001", "1e-9999"]
+)
 def test_a_number_beyond_reckoning_is_refused_with_the_limits(huge: object) -> None:
     assert "should be below 10000000000000 in size and have at most 20 decimals" == complaint(_NUMBER, huge)
 
 
 @pytest.mark.parametrize(
     "odd",
-    ["", " ", "ten", "1,000", "1_000", "0x10", "1e", "1e99999", "--1", "1 2", "٣", "½", "$5", True, False, None, [], {}, [1], b"1"],
+    [
+        "",
+        " ",
+        "ten",
+        "1,000",
+        "1_000",
+        "0x10",
+        "1e",
+        "1e99999",
+        "--1",
+        "1 2",
+        "٣",
+        "½",
+        "$5",
+        True,
+        False,
+        None,
+        [],
+        {},
+        [1],
+        b"1",
+    ],
 )
 def test_what_is_no_number_is_refused(odd: object) -> None:
     assert "should be a number, or a number in quotes" == complaint(_NUMBER, odd)
 
 
-@pytest.mark.parametrize("odd", ["NaN", "nan", "-nan", "sNaN", "Infinity", "-inf", float("nan"), float("inf"), Decimal("sNaN")])
+@pytest.mark.parametrize(
+    "odd", ["NaN", "nan", "-nan", "sNaN", "Infinity", "-inf", float("nan"), float("inf"), Decimal("sNaN")]
+)
 def test_what_is_not_finite_is_refused_where_a_number_is_needed(odd: object) -> None:
     assert "should be a finite number" == complaint(_NUMBER, odd)
 
@@ -116,7 +141,9 @@ def test_a_number_comes_back_from_its_text(number: Decimal) -> None:
         ("1E-10", "0.0000000001", "0.0000000001"),
     ],
 )
-def test_numbers_are_written_without_exponents_and_money_with_its_cents(value: str, as_plain: str, as_money: str) -> None:
+def test_numbers_are_written_without_exponents_and_money_with_its_cents(
+    value: str, as_plain: str, as_money: str
+) -> None:
     assert (as_plain, as_money) == (plain(Decimal(value)), money(Decimal(value)))
 
 
@@ -139,12 +166,16 @@ def test_a_moment_without_an_offset_is_refused(naive: object) -> None:
     assert "should name its offset from UTC, such as 2026-03-02T15:05:00Z" == complaint(_MOMENT, naive)
 
 
-@pytest.mark.parametrize("odd", ["", "yesterday", "2026-02-30T00:00:00Z", "2026-03-02T25:00:00Z", "02/03/2026", "2026-03-02T15:05Z[UTC]"])
+@pytest.mark.parametrize(
+    "odd", ["", "yesterday", "2026-02-30T00:00:00Z", "2026-03-02T25:00:00Z", "02/03/2026", "2026-03-02T15:05Z[UTC]"]
+)
 def test_what_is_no_moment_is_refused(odd: str) -> None:
     assert "should be a date and time such as 2026-03-02T15:05:00Z" == complaint(_MOMENT, odd)
 
 
-@pytest.mark.parametrize("odd", [1772463900, 1772463900.0, True, None, Decimal(1), [], datetime(2026, 3, 2, tzinfo=UTC).date()])
+@pytest.mark.parametrize(
+    "odd", [1772463900, 1772463900.0, True, None, Decimal(1), [], datetime(2026, 3, 2, tzinfo=UTC).date()]
+)
 def test_a_moment_is_text_and_never_a_count_of_seconds(odd: object) -> None:
     assert "should be a date and time in quotes, such as 2026-03-02T15:05:00Z" == complaint(_MOMENT, odd)
 
@@ -220,7 +251,9 @@ class Sample(BaseModel):
 def test_canonical_json_has_one_spelling_for_a_value() -> None:
     sample = Sample(price=Decimal("1.10"), at=datetime(2026, 3, 2, tzinfo=UTC), age=timedelta(minutes=15))
 
-    text = canonical_json({"b": [sample, None, True, 3], "a": "é", 1: Decimal("-0.00"), "c": (Decimal("1E+3"), Decimal(7))})
+    text = canonical_json(
+        {"b": [sample, None, True, 3], "a": "é", 1: Decimal("-0.00"), "c": (Decimal("1E+3"), Decimal(7))}
+    )
 
     assert (
         '{"1":"0","a":"\\u00e9",'

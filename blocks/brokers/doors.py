@@ -3,6 +3,9 @@
 from datetime import datetime
 
 from blocks.brokers.port import AccountDoor, AccountState, WorkingOrder
+from blocks.errors import BrokerUnavailable
+
+_PATIENCE = 10
 
 
 def read_only(door: AccountDoor) -> AccountDoor:
@@ -26,3 +29,16 @@ def read_only(door: AccountDoor) -> AccountDoor:
             return await door.revision()
 
     return ReadOnly()
+
+
+async def at_rest(door: AccountDoor, now: datetime) -> tuple[AccountState, tuple[WorkingOrder, ...]]:
+    """Return the account and its working orders as they were together: a fill between two answers is in neither.
+
+    Raises BrokerUnavailable, also where the account changes under every reading.
+    """
+    for _ in range(_PATIENCE):
+        before = await door.revision()
+        state, open_orders = await door.account(now), await door.open_orders(now)
+        if await door.revision() == before:
+            return state, open_orders
+    raise BrokerUnavailable(f"the account changed during each of {_PATIENCE} readings: no two answers belong together")

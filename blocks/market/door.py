@@ -27,7 +27,7 @@ class StoreMarket:
         until: int | None,
         frozen: Collection[str] = (),
     ) -> None:
-        """Open the door; a `frozen` symbol counts at its last stored close, which its quote gives as the previous one."""
+        """Open the door; a `frozen` symbol counts at its last stored close, given by its quote as the previous one."""
         self._store = store
         self._calendar = calendar
         self._currency = currency
@@ -49,7 +49,7 @@ class StoreMarket:
 
     def _quotes(self, symbols: tuple[str, ...], now: dt.datetime) -> RecordedQuotes:
         quotes = self.seen(symbols, now)
-        # The newest, not the oldest: one symbol that no longer trades must not age the others, and each is judged by its own.
+        # The newest, not the oldest: one that no longer trades must not age the others, and each is judged by its own.
         as_of = max((quote.at for quote in quotes if quote.at is not None), default=now)
         return RecordedQuotes(self._store.put_quotes("closes", as_of, quotes), as_of, quotes)
 

@@ -5,9 +5,9 @@ from decimal import Decimal
 from itertools import pairwise
 
 from blocks.mandate import METHODS_WITHOUT_BARS, Mandate, Method
-from tasks.catalog import Params, Problems, tool
 from tasks.executors.weights import WeightsError, weights_of
 from tasks.situation import Account, Bars, Drift, Quotes, RiskReport, Targets
+from tasks.tool import Params, Problems, tool
 
 _SESSIONS_A_YEAR = 252
 _SIX = Decimal("0.000001")
@@ -86,7 +86,8 @@ def returns_of(bars: Bars) -> dict[str, list[float]]:
 def _returns(symbol: str, closes: tuple[Decimal | None, ...], bars: Bars) -> list[float]:
     for session, close in zip(bars.sessions, closes, strict=True):
         if close is None:
-            raise WeightsError(f"{symbol}: no close on {session}, and the method needs all {len(bars.sessions)} sessions")
+            needed = f"the method needs all {len(bars.sessions)} sessions"
+            raise WeightsError(f"{symbol}: no close on {session}, and {needed}")
         if not close.is_finite() or close <= 0:
             raise WeightsError(f"{symbol}: a close of {close} on {session}; should be above zero")
     known = [float(close) for close in closes if close is not None]

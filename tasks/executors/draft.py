@@ -6,10 +6,11 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, DivisionByZero, InvalidOp
 from blocks.brokers.port import Order
 from blocks.mandate import Mandate
 from blocks.values import iso, plain, short
-from tasks.executors.sharing import Budgets, Lot, distribute, left_over
+from tasks.executors.optimise import distribute
+from tasks.executors.sharing import Budgets, Lot, left_over
 from tasks.executors.sizing import BEYOND, Aim, cents, size, step_of
 from tasks.executors.valuing import Line, base_cash, fault_of, lines_of, managed_equity, promised
-from tasks.situation import Proposal, Reason, Situation, Skipped
+from tasks.situation import Proposal, Reason, Situation, Sizing, Skipped
 
 # Products of four figures of up to 33 digits each stay exact, so no limit is met or missed by rounding.
 _EXACT = Context(prec=400, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation, DivisionByZero, Overflow])
@@ -82,14 +83,15 @@ def _traded(situation: Situation, lines: Sequence[Line], equity: Decimal) -> Pro
     sized = {line.symbol: size(Aim(line, targets[line.symbol] * invested, equity, mandate)) for line in lines}
     lots = [lot for lot in sized.values() if isinstance(lot, Lot)]
     budgets = _budgets(situation, equity)
-    given = distribute(lots, budgets)
+    shared = distribute(lots, budgets)
+    given = shared.given
     step = step_of(mandate)
     orders = tuple(
         Order(symbol=lot.symbol, side=lot.side, quantity=_tidy(given[lot.symbol] * step), limit=lot.limit)
         for lot in sorted(lots, key=lambda lot: (lot.side == "buy", lot.symbol))
         if lot.symbol in given
     )
-    return _proposal(situation, orders, _left_out(sized, given, budgets, mandate))
+    return _proposal(situation, orders, _left_out(sized, given, budgets, mandate), sizing=shared.sizing if lots else None)
 
 
 def _budgets(situation: Situation, equity: Decimal) -> Budgets:
@@ -131,7 +133,11 @@ def _squeezed_out(lot: Lot, turnover: Decimal, cash: Decimal, full: bool, mandat
 
 
 def _proposal(
-    situation: Situation, orders: tuple[Order, ...], left_out: dict[str, str], reasons: tuple[Reason, ...] = ()
+    situation: Situation,
+    orders: tuple[Order, ...],
+    left_out: dict[str, str],
+    reasons: tuple[Reason, ...] = (),
+    sizing: Sizing | None = None,
 ) -> Proposal:
     cash = base_cash(situation)
     after = cash + sum((order.notional if order.side == "sell" else -order.notional for order in orders), Decimal(0))
@@ -145,6 +151,7 @@ def _proposal(
         orders=orders,
         skipped=tuple(Skipped(symbol=symbol, reason=reason) for symbol, reason in skipped),
         cash_after=_writable(after),
+        sizing=sizing,
     )
 
 

@@ -5,11 +5,12 @@ from typing import Annotated
 
 from pydantic import Field
 
+from blocks.brokers.doors import at_rest
 from blocks.brokers.port import AccountDoor
 from blocks.mandate import Mandate
 from blocks.market.port import MarketDoor
-from tasks.catalog import Params, UniverseSymbol, tool
 from tasks.situation import Account, Bars, Quotes
+from tasks.tool import Params, UniverseSymbol, tool
 
 
 class QuotesWanted(Params):
@@ -42,5 +43,5 @@ async def gather_bars(params: BarsWanted, market: MarketDoor, mandate: Mandate, 
 @tool(freshness="positions")
 async def gather_positions(account: AccountDoor, now: datetime) -> Account:
     """Gather cash, positions and working orders of the account."""
-    state = await account.account(now)
-    return Account(snapshot="", as_of=state.as_of, state=state, open_orders=await account.open_orders(now))
+    state, open_orders = await at_rest(account, now)
+    return Account(snapshot="", as_of=state.as_of, state=state, open_orders=open_orders)

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from blocks.mandate import Mandate
-from tasks.catalog import tool
 from tasks.executors.draft import draft
 from tasks.situation import Account, Drift, Proposal, Quotes, Situation, Targets
+from tasks.tool import tool
 
 
 @tool(freshness="proposal")
@@ -17,7 +17,7 @@ def draft_orders(
     mandate: Mandate,
     now: datetime,
 ) -> Proposal:
-    """Draft the orders that bring the portfolio to its targets; a proposal without orders says that nothing is to do."""
+    """Draft the orders that bring the portfolio to its targets; without orders there is nothing to do."""
     fixed = mandate.policy.method == "fixed"
     situation = Situation(
         now=now,

@@ -1,6 +1,6 @@
-"""Share turnover, cash and the number of orders out among the trades that want them.
+"""Share turnover, cash and the number of orders out among the trades that want them, each in proportion.
 
-`distribute` is the whole door: an optimiser may take its place, with lots and budgets in and steps out.
+This is where every draft starts: `optimise` betters it where it can, and falls back on it where it cannot.
 """
 
 from collections.abc import Sequence
@@ -27,6 +27,12 @@ class Lot:
     gap: Decimal  # money to the target, at the middle
     least: int  # fewest steps that make an order
     most: int  # steps to the target, or to the nearest limit before it; at least `least`
+    cost: Decimal = Decimal(0)  # of one step: half the spread
+
+    @property
+    def before(self) -> int:
+        """Return the steps that stay before the target; at most one more goes beyond it, and comes nearer."""
+        return min(self.most, int(self.gap // self.worth))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +46,11 @@ class Budgets:
     whole: bool  # whether a step is large enough to hand out what rounding left over
 
 
-def distribute(lots: Sequence[Lot], budgets: Budgets) -> dict[str, int]:
+def share_out(lots: Sequence[Lot], budgets: Budgets) -> dict[str, int]:
     """Return symbol -> steps for the lots that get an order; each `least` to `most`, within every budget."""
     ranked = sorted(lots, key=lambda lot: (-lot.gap, lot.symbol))
     given = _settle(ranked, budgets)
-    _offer_again(ranked, given, budgets)
+    offer_again(ranked, given, budgets)
     return given
 
 
@@ -78,7 +84,7 @@ def _spread(lots: Sequence[Lot], budgets: Budgets) -> dict[str, int]:
     wanted = _wanted(buys)
     given |= _cut(buys, min(part, max(Fraction(cash), Fraction(0)) / wanted) if wanted else part)
     if budgets.whole:
-        _hand_out(lots, given, budgets)
+        hand_out(lots, given, budgets)
     return given
 
 
@@ -107,7 +113,7 @@ def _part_of_sells(sells: Fraction, turnover: Fraction, cash: Fraction, recycles
     return min(turnover / sells, (turnover - cash) / (2 * sells))
 
 
-def _hand_out(lots: Sequence[Lot], given: dict[str, int], budgets: Budgets) -> None:
+def hand_out(lots: Sequence[Lot], given: dict[str, int], budgets: Budgets) -> None:
     """Give what rounding down left, step by step, to whoever is furthest from the target."""
     turnover, cash = left_over(lots, given, budgets)
     heap = [(given[lot.symbol] * lot.worth - lot.gap, lot.symbol, lot) for lot in lots if given[lot.symbol] < lot.most]
@@ -136,7 +142,7 @@ def _covered(lots: Sequence[Lot], given: dict[str, int], budgets: Budgets) -> di
     return kept
 
 
-def _offer_again(ranked: Sequence[Lot], given: dict[str, int], budgets: Budgets) -> None:
+def offer_again(ranked: Sequence[Lot], given: dict[str, int], budgets: Budgets) -> None:
     """Let those left out take what is still there: one that was dropped early may fit after all."""
     traded = [lot for lot in ranked if lot.symbol in given]
     turnover, cash = left_over(traded, given, budgets)

@@ -71,6 +71,11 @@ def limit_price(quote: Quote | None, side: Side, collar_bps: Decimal) -> Decimal
     return None
 
 
+def half_spread(quote: Quote | None) -> Decimal:
+    """Return what trading a share at the far side costs against the middle."""
+    return Decimal(0) if quote is None or quote.bid is None or quote.ask is None else (quote.ask - quote.bid) / 2
+
+
 def _share(money: Decimal, equity: Decimal) -> str:
     return plain((money / equity).quantize(_TEN_THOUSANDTH))
 
@@ -134,7 +139,8 @@ def _not_traded(aim: Aim) -> str:
 def _lot(aim: Aim, limit: Decimal) -> Lot | str:
     step = step_of(aim.mandate)
     price, worth = limit * step, aim.line.price * step
-    wanted = _nearest(abs(aim.gap), worth)
+    cost = half_spread(aim.line.quote) * step
+    wanted = _nearest(abs(aim.gap), worth, cost)
     binding, most = min(_ceilings(aim, limit, step), key=lambda ceiling: ceiling[1])
     least = max(_up(aim.mandate.min_trade, price), 1)
     if wanted < least:
@@ -143,7 +149,7 @@ def _lot(aim: Aim, limit: Decimal) -> Lot | str:
     if most < least:
         figures = f"at most {plain(most * step)} of {plain(wanted * step)} at {plain(limit)}"
         return f"{binding}: {figures}, an order takes {plain(least * step)}"
-    return Lot(aim.line.symbol, aim.side, limit, price, worth, abs(aim.gap), least, min(wanted, most))
+    return Lot(aim.line.symbol, aim.side, limit, price, worth, abs(aim.gap), least, min(wanted, most), cost)
 
 
 def _ceilings(aim: Aim, limit: Decimal, step: Decimal) -> tuple[tuple[str, int], ...]:
@@ -157,10 +163,10 @@ def _ceilings(aim: Aim, limit: Decimal, step: Decimal) -> tuple[tuple[str, int],
     return tuple((name, max(int(shares // step), 0)) for name, shares in ceilings)
 
 
-def _nearest(gap: Decimal, worth: Decimal) -> int:
-    """Return the steps that come nearest; of two equally near the fewer, so that a trade always brings nearer."""
+def _nearest(gap: Decimal, worth: Decimal, cost: Decimal) -> int:
+    """Return the steps that come nearest: one goes beyond the target only if that brings nearer by more than it costs."""
     steps, rest = divmod(gap, worth)
-    return int(steps) + (2 * rest > worth)
+    return int(steps) + (2 * rest - worth > cost)
 
 
 def _up(money: Decimal, price: Decimal) -> int:

@@ -12,7 +12,6 @@ from tasks.situation import Situation
 TEN_THOUSAND = Decimal(10_000)  # basis points in one
 
 _FINEST_TICK = Decimal("0.00000001")
-_FINEST_FIGURE = Decimal("1e-20")  # the reader of numbers lets finer ones pass when they have many digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +156,6 @@ def _origin_faults(quote: Quote, situation: Situation) -> Iterator[str]:
         yield f"in {quote.currency}, not {mandate.base_currency}"
     if not quote.tick.is_finite() or quote.tick < _FINEST_TICK:
         yield f"tick {plain(quote.tick)}: should be {_FINEST_TICK:f} or more"
-    elif quote.tick != quote.tick.quantize(_FINEST_FIGURE):
-        yield f"tick {plain(quote.tick)}: has more decimals than a price may have"
 
 
 def _shown(value: Decimal | None) -> str:

@@ -11,6 +11,7 @@ from blocks.mandate import Mandate
 
 _GRAIN = Decimal("0.000001")
 _TINY = Decimal("1e-12")
+_STILL = 1e-7  # a daily deviation so small is rounding, and skfolio refuses it without a name
 
 
 class WeightsError(TradewrightError):
@@ -41,6 +42,7 @@ def weights_of(mandate: Mandate, returns: Mapping[str, list[float]]) -> dict[str
         return policy.fixed_weights
     room = rooms(mandate)
     open_to = [symbol for symbol in policy.weights if room[symbol].high > 0]
+    _check_room({symbol: room[symbol] for symbol in open_to}, 1 - policy.cash_buffer)
     shares = _shares(policy.method, open_to, returns, room, 1 - policy.cash_buffer)
     spread = spread_within({symbol: room[symbol] for symbol in open_to}, shares, 1 - policy.cash_buffer)
     return {symbol: spread.get(symbol, Decimal(0)) for symbol in policy.weights}
@@ -52,9 +54,7 @@ def spread_within(room: Mapping[str, Room], shares: Mapping[str, Decimal], total
     The weight of s is k x share(s), cut to its room; the sum grows with k in straight pieces, so k is found exactly.
     Raises WeightsError where the room does not allow the total.
     """
-    low, high = sum(r.low for r in room.values()), sum(r.high for r in room.values())
-    if not low <= total <= high:
-        raise WeightsError(f"the bounds allow {low} to {high} of the equity; the policy invests {total}")
+    _check_room(room, total)
     share = {symbol: max(value, _TINY) for symbol, value in shares.items()}
 
     def cut(k: Decimal) -> dict[str, Decimal]:
@@ -71,19 +71,29 @@ def spread_within(room: Mapping[str, Room], shares: Mapping[str, Decimal], total
     return {symbol: max(weight.quantize(_GRAIN, ROUND_DOWN), room[symbol].low) for symbol, weight in cut(k).items()}
 
 
+def _check_room(room: Mapping[str, Room], total: Decimal) -> None:
+    low, high = sum(r.low for r in room.values()), sum(r.high for r in room.values())
+    if not low <= total <= high:
+        raise WeightsError(f"the bounds allow {low} to {high} of the equity; the policy invests {total}")
+
+
 def _shares(
     method: str, symbols: list[str], returns: Mapping[str, list[float]], room: Mapping[str, Room], invested: Decimal
 ) -> dict[str, Decimal]:
     if method == "equal" or len(symbols) == 1:
         return {symbol: Decimal(1) for symbol in symbols}
     import numpy as np  # noqa: PLC0415  heavy, and not needed for fixed or equal weights
+    from skfolio.exceptions import SkfolioError  # noqa: PLC0415  3 s to import
 
     table = np.array([returns[symbol] for symbol in symbols]).T
-    flat = [symbol for symbol, deviation in zip(symbols, table.std(axis=0), strict=True) if not deviation > 0]
+    flat = [symbol for symbol, deviation in zip(symbols, table.std(axis=0), strict=True) if not deviation > _STILL]
     if flat:
         raise WeightsError(f"{flat[0]}: its price never moved over the look-back; {method} cannot weigh it")
     model = _model(method, [room[symbol] for symbol in symbols], invested)
-    model.fit(table)
+    try:
+        model.fit(table)
+    except SkfolioError as error:
+        raise WeightsError(f"{method} finds no weights: {str(error).partition(chr(10))[0]}") from error
     return {symbol: Decimal(repr(float(weight))) for symbol, weight in zip(symbols, model.weights_, strict=True)}
 
 

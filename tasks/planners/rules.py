@@ -15,16 +15,19 @@ def plan_steps(mandate: Mandate) -> tuple[Step, ...]:
     ]
     if needs_bars:
         days = mandate.policy.lookback_days
-        steps.append(_step("bars", "gather_bars", {"lookback_days": days}, why=f"{mandate.policy.method} weighs by past returns"))
+        why = f"{mandate.policy.method} weighs by past returns"
+        steps.append(_step("bars", "gather_bars", {"lookback_days": days}, why=why))
     method = {"method": mandate.policy.method}
-    steps.append(
-        _step("targets", "set_targets", method, {"bars": "bars"} if needs_bars else {}, why="the weights that the mandate's policy asks for")
-    )
+    bars = {"bars": "bars"} if needs_bars else {}
+    steps.append(_step("targets", "set_targets", method, bars, why="the weights that the mandate's policy asks for"))
     inputs = {"targets": "targets", "quotes": "quotes", "positions": "positions"}
     steps.append(_step("drift", "measure_drift", inputs=inputs, why="how far each weight has moved from its target"))
-    steps.append(_step("draft", "draft_orders", inputs={**inputs, "drift": "drift"}, why="orders that bring the portfolio to its targets"))
+    known = {**inputs, "drift": "drift"}
+    steps.append(_step("draft", "draft_orders", inputs=known, why="orders that bring the portfolio to its targets"))
     return tuple(steps)
 
 
-def _step(step_id: str, tool: str, params: dict[str, Any] | None = None, inputs: dict[str, str] | None = None, *, why: str) -> Step:
+def _step(
+    step_id: str, tool: str, params: dict[str, Any] | None = None, inputs: dict[str, str] | None = None, *, why: str
+) -> Step:
     return Step(id=step_id, tool=tool, params=params or {}, inputs=inputs or {}, why=why)

@@ -3,7 +3,11 @@
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
+from pydantic import Field
+
+from blocks.brokers.doors import at_rest
 from blocks.brokers.port import AccountState
+from blocks.errors import PlanError
 from blocks.mandate import METHODS_WITHOUT_BARS
 from blocks.market.quotes import Quote
 from blocks.values import iso, plain
@@ -13,8 +17,8 @@ from tasks.executors.weights import weights_of
 from tasks.freshness import Result
 from tasks.halt import halted
 from tasks.plan import Plan, Step
-from tasks.results import alive, bars_of
-from tasks.situation import Account, Proposal, Quotes, Reason, Situation, Targets, Value
+from tasks.results import bars_of
+from tasks.situation import Account, Bars, Proposal, Quotes, Reason, Situation, Targets, Value
 from tasks.verification.verdict import Check, Verdict, verify
 
 
@@ -26,6 +30,7 @@ class Inspection(Value):
     verdict: Verdict
     stale: tuple[Reason, ...] = ()
     snapshots: tuple[str, ...] = ()
+    counted: tuple[str, ...] = Field((), description="executions of this plan's own orders that the situation shows")
 
     @property
     def passes(self) -> bool:
@@ -34,16 +39,17 @@ class Inspection(Value):
 
 
 async def inspect(desk: Desk, plan: Plan, results: Mapping[str, Result]) -> Inspection:
-    """Read quotes and account afresh, work the targets out again, and judge the plan's proposal. Records the verdict."""
+    """Read quotes and account afresh, work the targets out again, judge the plan's proposal; record the verdict."""
     drafting = next(step for step in plan.steps if desk.catalog.tools[step.tool].result is Proposal)
-    proposal = alive(desk.store, results[drafting.id])
-    assert isinstance(proposal, Proposal)  # noqa: S101  the plan was checked: this is what the step returns
+    proposal = Proposal.model_validate(results[drafting.id].value)
     targets = _recomputed(desk, plan, drafting, results)
     situation, snapshots = await look(desk, targets)
     verdict = with_checks(
-        verify(situation, proposal.orders), not_halted(desk), _targets_check(desk, results[drafting.inputs["targets"]], targets)
+        verify(situation, proposal.orders),
+        not_halted(desk),
+        _targets_check(desk, _input(drafting, results, Targets), targets),
     )
-    stale = tuple(_stale(desk, drafting, results, situation, proposal))
+    stale = tuple(_stale(desk, drafting, results, situation))
     inspection = Inspection(situation=situation, proposal=proposal, verdict=verdict, stale=stale, snapshots=snapshots)
     record(desk, plan, inspection)
     return inspection
@@ -53,8 +59,7 @@ async def look(desk: Desk, targets: dict[str, Decimal] | None) -> tuple[Situatio
     """Return the situation as it is now, read by the gate itself, and the ids of the snapshots that show it."""
     now = desk.now()
     quotes = await desk.market.quotes(desk.mandate.universe, now)
-    state = await desk.account.account(now)
-    open_orders = await desk.account.open_orders(now)
+    state, open_orders = await at_rest(desk.account, now)
     account = desk.store.put_account(desk.broker, state, open_orders)
     situation = Situation(
         now=desk.now(),
@@ -68,35 +73,41 @@ async def look(desk: Desk, targets: dict[str, Decimal] | None) -> tuple[Situatio
 
 
 def _recomputed(desk: Desk, plan: Plan, drafting: Step, results: Mapping[str, Result]) -> dict[str, Decimal] | None:
-    """Return the policy's weights from the pinned bars, whatever a step says they are; none where the mandate fixes them."""
+    """Return the policy's weights from the pinned bars, whatever a step says; none where the mandate fixes them."""
     if desk.mandate.policy.method == "fixed":
         return None
     if desk.mandate.policy.method in METHODS_WITHOUT_BARS:
         return weights_of(desk.mandate, {})
-    step = _step(plan, drafting.inputs["targets"])
-    bars = results[step.inputs["bars"]]
-    assert bars.snapshot is not None  # noqa: S101  bars always stay in the store
-    return weights_of(desk.mandate, returns_of(bars_of(desk.store, bars.snapshot, bars.as_of)))
+    weighing = (step for step in plan.steps if desk.catalog.tools[step.tool].result is Targets)
+    bars = next((found for step in weighing if (found := _input(step, results, Bars))), None)
+    if bars is None:
+        raise PlanError(f"no step weighs by bars, and the method {desk.mandate.policy.method!r} needs them")
+    return weights_of(desk.mandate, returns_of(bars_of(desk.store, bars.snapshot or "", bars.as_of)))
 
 
-def _step(plan: Plan, step_id: str) -> Step:
-    return next(step for step in plan.steps if step.id == step_id)
+def _input(step: Step, results: Mapping[str, Result], kind: type) -> Result | None:
+    """Return the result of this kind that a step was given."""
+    given = (results[source] for source in step.inputs.values())
+    return next((result for result in given if result.kind == kind.__name__), None)
 
 
 def not_halted(desk: Desk) -> Check:
     """Judge the kill switch."""
     reason = halted(desk.ledger)
     text = "" if reason is None else f"halted: {reason}; `tradewright resume` lifts it"
-    return Check(check="nothing_is_halted", held=reason is None, figure=reason or "not halted", limit="not halted", reason=text)
+    return Check(
+        check="nothing_is_halted", held=reason is None, figure=reason or "not halted", limit="not halted", reason=text
+    )
 
 
-def _targets_check(desk: Desk, source: Result, targets: dict[str, Decimal] | None) -> Check:
+def _targets_check(desk: Desk, source: Result | None, targets: dict[str, Decimal] | None) -> Check:
     """Judge whether the step's targets are those of the policy, worked out again."""
-    claimed = alive(desk.store, source)
     policy = desk.mandate.policy
-    agrees = isinstance(claimed, Targets) and claimed.weights == (policy.fixed_weights if targets is None else targets)
+    claimed = Targets.model_validate(source.value).weights if source else None
+    agrees = claimed == (policy.fixed_weights if targets is None else targets)
     text = "" if agrees else "the step's targets are not what the policy gives on the same bars"
-    return Check(check="targets_follow_the_policy", held=agrees, figure=source.id, limit=policy.method, reason=text)
+    figure = source.id if source else "none"
+    return Check(check="targets_follow_the_policy", held=agrees, figure=figure, limit=policy.method, reason=text)
 
 
 def with_checks(verdict: Verdict, *more: Check) -> Verdict:
@@ -105,23 +116,25 @@ def with_checks(verdict: Verdict, *more: Check) -> Verdict:
     return Verdict(**{**dict(verdict), "checks": checks, "approved": all(check.held for check in checks)})
 
 
-def _stale(
-    desk: Desk, drafting: Step, results: Mapping[str, Result], situation: Situation, proposal: Proposal
-) -> Iterator[Reason]:
+def _stale(desk: Desk, drafting: Step, results: Mapping[str, Result], situation: Situation) -> Iterator[Reason]:
     now, source = situation.now, results[drafting.id]
     if now > source.expires_at:
         yield Reason(
             check="proposal_is_fresh", reason=f"the proposal expired at {iso(source.expires_at)}; it is {iso(now)}"
         )
-    quotes, account = (
-        alive(desk.store, results[drafting.inputs["quotes"]]),
-        alive(desk.store, results[drafting.inputs["positions"]]),
-    )
-    if isinstance(quotes, Quotes):
-        traded = {order.symbol for order in proposal.orders}
-        yield from _moves({q.symbol: q for q in quotes.quotes if q.symbol in traded}, situation)
-    if isinstance(account, Account):
-        yield from _account_changes(account.state, situation.account)
+    quotes, account = _input(drafting, results, Quotes), _input(drafting, results, Account)
+    if quotes:
+        counting = _counting(situation)
+        used = {q.symbol: q for q in desk.store.quotes(quotes.snapshot or "") if q.symbol in counting}
+        yield from _moves(used, situation)
+    if account:
+        yield from _account_changes(desk.store.account(account.snapshot or "")[0], situation.account)
+
+
+def _counting(situation: Situation) -> frozenset[str]:
+    """Return the symbols whose prices the plan hangs on, traded or not: held or to be held, and not frozen."""
+    wanted = {symbol for symbol, weight in situation.target_weights.items() if weight > 0}
+    return frozenset(wanted | situation.account.held().keys()) - {*situation.mandate.frozen}
 
 
 def _moves(used: Mapping[str, Quote], situation: Situation) -> Iterator[Reason]:
