@@ -95,7 +95,7 @@ class Sizing(Value):
         description="nearest: no budget binds; greedy: shared out in proportion; milp: a mixed-integer programme"
     )
     gap: Amount = Field(
-        description="(tracking error + cost) of the orders above the bound, as a share of their own; 0: none can be nearer"
+        description="(tracking error + cost) above the bound, as a share of itself; 0: no orders can be nearer"
     )
     node_limit: int | None = Field(None, description="branches the solver might look at; none where it was not asked")
     mip_rel_gap: Amount | None = Field(None, description="the gap at which the solver may stop")

@@ -108,7 +108,7 @@ async def ask_the_broker(account: AccountDoor) -> Targets:
     return Targets(method="fixed", weights={})
 
 
-OWN = tuple(each.__tool__ for each in (ask_nobody, ask_the_market, ask_the_broker))  # type: ignore[attr-defined]
+OWN = tuple(vars(each)["__tool__"] for each in (ask_nobody, ask_the_market, ask_the_broker))
 
 
 def carried_out(desk: Desk, name: str, inputs: Mapping[str, Result] | None = None, **params: Any) -> StepResult:

@@ -15,6 +15,7 @@ from tasks.executors import sharing
 from tasks.executors.draft import draft
 from tasks.executors.sharing import Budgets, Lot, share_out
 from tasks.situation import Proposal, Situation
+from tasks.verification.verdict import verify
 
 NOW = "2026-03-02T15:05:00Z"
 LONG_AGO = "2026-03-02T14:49:59Z"
@@ -436,11 +437,20 @@ def test_a_trade_squeezed_below_the_minimum_leaves_its_cash_to_the_others() -> N
 def test_where_cash_stops_the_buys_the_turnover_left_goes_to_the_sells() -> None:
     weights = {"A": "0", "B": "1"}
     proposal = drafted(
-        weights, {"A": "10"}, [A, B], account={"settled_cash": {"USD": "50"}},
+        weights, {"A": "10"}, [A, B], account={"settled_cash": {"USD": "100"}},
         limits={"cash_basis": "settled", "max_turnover": "0.5"},
     )  # fmt: skip
 
-    assert ordered(proposal) == ["sell 4 A at 100.00", "buy 5 B at 10.00"]
+    assert ordered(proposal) == ["sell 4 A at 100.00", "buy 10 B at 10.00"]
+
+
+def test_a_whole_share_sold_comes_before_half_of_one_with_some_of_the_other() -> None:
+    proposal = drafted(
+        {"A": "0", "B": "1"}, {"A": "10"}, [A, B], account={"settled_cash": {"USD": "50"}},
+        limits={"cash_basis": "settled", "max_turnover": "0.5"},
+    )  # fmt: skip
+
+    assert ordered(proposal) == ["sell 5 A at 100.00"]
 
 
 def test_buys_count_on_what_whole_shares_sold_bring_and_not_on_the_part_that_turnover_allows() -> None:
@@ -602,10 +612,9 @@ def test_every_reason_for_a_refusal_is_told_at_once() -> None:
     assert (proposal.skipped, proposal.cash_after) == ((), Decimal(7))
 
 
-def test_a_tick_too_fine_for_a_limit_to_be_written_refuses_the_draft() -> None:
-    fine = quote("A", "100", tick=f"0.01{'0' * 30}1")
-
-    assert refusals(drafted({"A": "1"}, {}, [fine], cash="1000")) == [("quotes_are_usable", "A")]
+def test_a_tick_too_fine_for_a_limit_to_be_written_cannot_be_read() -> None:
+    with pytest.raises(ValidationError, match=r"quotes\.0\.tick"):
+        drafted({"A": "1"}, {}, [quote("A", "100", tick=FINE)], cash="1000")
 
 
 def test_the_precision_the_caller_works_with_changes_nothing() -> None:
@@ -793,6 +802,15 @@ def test_every_draft_keeps_every_rule(situation: Situation) -> None:
         broken = [rule for order in proposal.orders for rule in broken_by_one(situation, order, equity)]
         assert broken + broken_by_all(situation, proposal, equity) == []
     assert draft(situation) == proposal
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(situations())
+def test_whatever_draft_returns_verify_approves(situation: Situation) -> None:
+    proposal = draft(situation)
+    verdict = verify(situation, proposal.orders)
+
+    assert proposal.refused or verdict.approved, verdict.reasons
 
 
 EXTREMES = [

@@ -188,7 +188,7 @@ def test_whatever_draft_returns_verify_approves(content: Json) -> None:
     assert not (proposal.refused and proposal.orders)
 
 
-@THOROUGH
+@settings(THOROUGH, max_examples=EXAMPLES // 3)
 @given(situations())
 def test_where_there_is_no_draft_nothing_at_all_is_approved(content: Json) -> None:
     situation = Situation.model_validate(content)

@@ -397,7 +397,7 @@ step_like = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(step_like | anything, max_size=14))
 def test_no_steps_whatever_make_the_check_raise(steps: list[Any]) -> None:
     problems = check(steps, MANDATE, CATALOG)
@@ -406,25 +406,22 @@ def test_no_steps_whatever_make_the_check_raise(steps: list[Any]) -> None:
     assert problems == tuple(Problem.model_validate(problem.model_dump()) for problem in problems)
 
 
-MAKERS = {each.result: name for name, each in CATALOG.tools.items()}
-
-
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[Mandate, list[Json]]:
-    """Return steps that are right most of the time: each input from a step that gives its type, or from any."""
+    """Return steps that are right most of the time: what a plan needs and more, each input from a step of its type."""
     mandate = by(draw(st.sampled_from(METHODS)))
-    names = draw(st.lists(st.sampled_from([*CATALOG.tools, *MAKERS.values()]), min_size=3, max_size=10))
-    steps: list[Json] = [step("q", "gather_quotes"), step("p", "gather_positions"), step("b", "gather_bars")]
-    steps += [step(f"s{number}", name) for number, name in enumerate(names)]
+    names = ["gather_quotes", "gather_positions", "gather_bars", "set_targets", "draft_orders"]
+    names += draw(st.lists(st.sampled_from([*CATALOG.tools, *names[:4]]), max_size=7))
+    steps = [step(f"s{number}", name) for number, name in enumerate(names)]
     for each in steps:
-        for name, wanted in CATALOG.tools[each["tool"]].inputs.items():
-            givers = [other["id"] for other in steps if CATALOG.tools[other["tool"]].result is wanted.result]
-            if givers and draw(st.integers(0, 9)) > 0:
+        wanted = {name: given.result for name, given in CATALOG.tools[each["tool"]].inputs.items()}
+        for name, result in wanted.items():
+            givers = [other["id"] for other in steps if CATALOG.tools[other["tool"]].result is result]
+            if givers and draw(st.integers(0, 19)) > 0:
                 each["inputs"][name] = draw(st.sampled_from(givers))
-    used = leading_to(steps)
     trimmed = draw(st.integers(0, 9)) > 0
-    kept = [each for each in steps if each["id"] in used] if trimmed else steps
-    return mandate, draw(st.permutations(kept))
+    used = leading_to(steps)
+    return mandate, draw(st.permutations([each for each in steps if each["id"] in used or not trimmed]))
 
 
 def leading_to(steps: list[Json]) -> set[str]:
@@ -437,7 +434,7 @@ def leading_to(steps: list[Json]) -> set[str]:
     return used
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(graphs())
 def test_whatever_the_check_passes_has_an_order_and_compiles(graph: tuple[Mandate, list[Json]]) -> None:
     mandate, steps = graph
@@ -457,14 +454,14 @@ def test_many_of_the_graphs_that_are_tried_do_pass() -> None:
     """Show that the test above looks at something."""
     passed = []
 
-    @settings(max_examples=150, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=100, deadline=None, database=None, derandomize=True)
     @given(graphs())
     def count(graph: tuple[Mandate, list[Json]]) -> None:
         passed.append(not check(graph[1], graph[0], CATALOG))
 
     count()
 
-    assert sum(passed) > 15
+    assert sum(passed) > 20
 
 
 def test_a_step_is_closed_to_what_it_does_not_know() -> None:

@@ -1,4 +1,4 @@
-"""Submission: whatever dies, stays silent or lies on the way to the broker, no order is placed twice or lost from sight."""
+"""Submission: whatever dies, falls silent or lies on the way to the broker, no order is sent twice or lost sight of."""
 
 import asyncio
 import os
@@ -164,28 +164,28 @@ class LosesTheAnswer(Through):
 class Mute(Through):
     """Nothing is answered."""
 
-    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:
+    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:  # noqa: ARG002
         raise BrokerUnavailable("no answer within 10 s")
 
 
 class TellsNoExecutions(Through):
     """As after midnight: reports say how much has filled, executions are no longer told of."""
 
-    async def fills(self, now: datetime) -> tuple[Fill, ...]:
+    async def fills(self, now: datetime) -> tuple[Fill, ...]:  # noqa: ARG002
         return ()
 
 
 class TellsNothing(TellsNoExecutions):
     """As days later: what became of an order is no longer told at all."""
 
-    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:
+    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:  # noqa: ARG002
         return {}
 
 
 class TellsExecutionsOnly(Through):
     """Reports never come, though executions do."""
 
-    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:
+    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:  # noqa: ARG002
         return {}
 
 
@@ -285,7 +285,7 @@ ALL_FILLED = dict.fromkeys(SENT, "filled")
 
 
 def assert_each_order_was_booked_once(story: Story, intents: tuple[Intent, ...]) -> None:
-    """The account is as if nothing had happened, and our ledger tells the same of it as the broker's book."""
+    """Find the account as if nothing had happened, and our ledger telling the same of it as the broker's book."""
     booked = [entry.body["order_ref"] for entry in story.ledger.all("paper.order", "A")][len(HELD) :]
     theirs = sorted(run(story.broker.fills(NOW))[len(HELD) :], key=lambda fill: fill.exec_id)
     ours = sorted(

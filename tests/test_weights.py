@@ -185,7 +185,7 @@ def test_a_spread_is_in_proportion_where_no_bound_binds(
     )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rooms())
 def test_a_symbol_with_the_larger_share_never_gets_less_room_permitting(
     case: tuple[dict[str, Room], dict[str, Decimal], Decimal],

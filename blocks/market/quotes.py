@@ -1,11 +1,12 @@
 """Quotes and bars: prices as a market source reports them."""
 
 import datetime as dt
+from dataclasses import dataclass
 from decimal import Decimal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from blocks.values import Amount, AnyNumber, Currency, Moment, Name
+from blocks.values import AnyNumber, Currency, Moment, Name
 
 
 class Quote(BaseModel):
@@ -25,15 +26,14 @@ class Quote(BaseModel):
     delayed: bool = False
 
 
-class Bar(BaseModel):
-    """One session of one symbol. A source with closes only leaves the rest None."""
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One session of one symbol, judged when it was put in. A source with closes only leaves the rest None."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    symbol: Name
     session: dt.date
-    open: Amount | None = None
-    high: Amount | None = None
-    low: Amount | None = None
-    close: Amount
-    volume: Amount | None = Field(None, description="shares")
+    symbol: str
+    open: Decimal | None
+    high: Decimal | None
+    low: Decimal | None
+    close: Decimal
+    volume: Decimal | None  # shares

@@ -112,7 +112,8 @@ def bars_of(rows: Iterable[Row]) -> BarTable:
 
 def bar_of(row: Row) -> Bar:
     """Put one bar together again."""
-    return Bar(**dict(zip(BARS.columns, row, strict=True)))
+    session, symbol, opened, high, low, close, volume = row
+    return Bar(session, symbol, _decimal(opened), _decimal(high), _decimal(low), Decimal(close), _decimal(volume))
 
 
 def _decimal(text: str | None) -> Decimal | None:

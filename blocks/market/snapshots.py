@@ -85,9 +85,9 @@ class Snapshots:
         except MarketError as error:
             raise MarketError(f"snapshot {snapshot.id}: {error}") from None
 
-    def all(self, kind: str | None = None, until: int | None = None) -> list[Snapshot]:
-        """Return every snapshot, of one kind if it is named, oldest first."""
-        return [_snapshot(entry) for entry in self._ledger.all(_ENTRY, kind, until)]
+    def all(self, kind: str | None = None, until: int | None = None, after: int = 0) -> list[Snapshot]:
+        """Return every snapshot, of one kind if it is named, `after` a sequence number, oldest first."""
+        return [_snapshot(entry) for entry in self._ledger.all(_ENTRY, kind, until, after)]
 
     def newest(self, kind: str, until: int | None) -> Snapshot | None:
         """Return the newest snapshot of a kind."""

@@ -1,15 +1,17 @@
 """The market store: quotes, accounts and bars as they were observed, and what was known at any point of the ledger."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from blocks.brokers.port import AccountState, WorkingOrder
 from blocks.errors import MarketError
 from blocks.ledger import Ledger
 from blocks.market.bar_table import BarTable
+from blocks.market.compacted import Compacted, CompactedBars
 from blocks.market.history import BarFile, BarHistory
 from blocks.market.notebook import publish
 from blocks.market.quotes import Bar, Quote
@@ -27,6 +29,8 @@ from blocks.market.records import (
 from blocks.market.shapes import BARS, CASH, ORDERS, POSITIONS, QUOTES, WINDOW
 from blocks.market.snapshots import SAMPLE, Snapshot, Snapshots
 
+_Answer = TypeVar("_Answer")
+
 
 class MarketStore:
     """Snapshots of quotes, accounts and bars. History is read as of a session and `until` a ledger sequence number."""
@@ -34,6 +38,7 @@ class MarketStore:
     def __init__(self, home: Path, ledger: Ledger) -> None:
         self.home = home
         self._snapshots = Snapshots(home, ledger)
+        self._compacted = CompactedBars(home, self._snapshots, ledger)
 
     def put_quotes(self, source: str, as_of: dt.datetime, quotes: Iterable[Quote]) -> str:
         """Record quotes; return the snapshot's id, the same for the same content. Raises MarketError."""
@@ -83,27 +88,27 @@ class MarketStore:
         self, symbols: Iterable[str], as_of: dt.date, until: int | None
     ) -> dict[str, tuple[Bar, Bar | None]]:
         """Return each symbol's last bar and the one before; a symbol without any by `as_of` is left out."""
-        return self._history(until).latest(symbols, as_of)
+        return self._ask(until, lambda bars: bars.latest(symbols, as_of))
 
     def closes(self, symbols: Iterable[str], sessions: int, as_of: dt.date, until: int | None) -> Window:
         """Return the last sessions in which any symbol has a bar, ascending, and each symbol's closes in them."""
-        return self._history(until).closes(symbols, sessions, as_of)
+        return self._ask(until, lambda bars: bars.closes(symbols, sessions, as_of))
 
     def history(self, symbol: str, as_of: dt.date, until: int | None) -> tuple[Bar, ...]:
         """Return all of a symbol's bars, by session."""
-        return self._history(until).history(symbol, as_of)
+        return self._ask(until, lambda bars: bars.history(symbol, as_of))
 
     def last_session(self, symbols: Iterable[str], until: int | None) -> dict[str, dt.date]:
         """Return each symbol's last session; a symbol that is not in the store is left out."""
-        return self._history(until).last_session(symbols)
+        return self._ask(until, lambda bars: bars.last_session(symbols))
 
     def first_session(self, symbols: Iterable[str], until: int | None) -> dict[str, dt.date]:
         """Return each symbol's first session; a symbol that is not in the store is left out."""
-        return self._history(until).first_session(symbols)
+        return self._ask(until, lambda bars: bars.first_session(symbols))
 
     def symbols(self, until: int | None) -> tuple[str, ...]:
         """Return every symbol that has bars, sorted."""
-        return self._history(until).symbols()
+        return self._ask(until, lambda bars: bars.symbols())
 
     def snapshots(self, kind: str | None = None, until: int | None = None) -> list[Snapshot]:
         """Return what the ledger knows of each snapshot, oldest first."""
@@ -117,6 +122,10 @@ class MarketStore:
         """Tell whether all of a snapshot's files are in their places."""
         return self._snapshots.whole(snapshot)
 
+    def compact(self) -> bool:
+        """Bring all bars into one file that is quick to read, if much is new; tell whether. Raises MarketError."""
+        return self._compacted.make()
+
     def publish(self) -> Path:
         """Bring `market.duckdb`, the views for notebooks, up to date; return where it is. Raises MarketError."""
         return publish(self.home, self._snapshots)
@@ -126,10 +135,17 @@ class MarketStore:
         return self._snapshots.sweep(now)
 
     def faults(self) -> list[str]:
-        """Read every file of every snapshot; return what is wrong; empty means the store is whole."""
-        return self._snapshots.faults()
+        """Read every file there is; return what is wrong; empty means the store is whole."""
+        return self._snapshots.faults() + self._compacted.faults()
 
-    def _history(self, until: int | None) -> BarHistory:
-        found = self._snapshots.all("bars", until)
+    def _ask(self, until: int | None, question: Callable[[BarHistory], _Answer]) -> _Answer:
+        compacted = self._compacted.newest(until)
+        if compacted:
+            with suppress(MarketError):  # damaged, or let go: the snapshots have everything, or say what is wrong
+                return question(self._history(until, compacted))
+        return question(self._history(until, None))
+
+    def _history(self, until: int | None, compacted: Compacted | None) -> BarHistory:
+        found = self._snapshots.all("bars", until, compacted.seq if compacted else 0)
         files = [BarFile(each.seq, each.source == SAMPLE, each.parts["bars"], each.parts["symbols"]) for each in found]
-        return BarHistory(files, self._snapshots.blobs.open)
+        return BarHistory(files, self._snapshots.blobs.open, compacted)

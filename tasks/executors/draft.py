@@ -91,7 +91,9 @@ def _traded(situation: Situation, lines: Sequence[Line], equity: Decimal) -> Pro
         for lot in sorted(lots, key=lambda lot: (lot.side == "buy", lot.symbol))
         if lot.symbol in given
     )
-    return _proposal(situation, orders, _left_out(sized, given, budgets, mandate), sizing=shared.sizing if lots else None)
+    return _proposal(
+        situation, orders, _left_out(sized, given, budgets, mandate), sizing=shared.sizing if lots else None
+    )
 
 
 def _budgets(situation: Situation, equity: Decimal) -> Budgets:

@@ -17,6 +17,11 @@ def distance(lots: Iterable[Lot], given: Mapping[str, int]) -> Decimal:
     return sum((lot.gap - gain(lot, given.get(lot.symbol, 0)) for lot in lots), Decimal(0))
 
 
+def spread_paid(lots: Iterable[Lot], given: Mapping[str, int]) -> Decimal:
+    """Return what so many steps cost."""
+    return sum((lot.cost * given.get(lot.symbol, 0) for lot in lots), Decimal(0))
+
+
 def keeps_budgets(lots: Sequence[Lot], given: Mapping[str, int], budgets: Budgets) -> bool:
     """Tell whether orders of so many steps are each allowed, and all together within every budget."""
     traded = [lot for lot in lots if lot.symbol in given]
@@ -39,7 +44,7 @@ def least_distance(lots: Sequence[Lot], budgets: Budgets) -> Decimal:
 
 
 def _gain_for(lots: Iterable[Lot], money: Decimal | None) -> Decimal:
-    """Return the most that can be gained for so much money: by gain for money, the last piece in part (Dantzig 1957)."""
+    """Return the most that so much money can gain: best gain for money first, the last in part (Dantzig 1957)."""
     pieces = [(lot.price * steps, worth) for lot in lots for steps, worth in _pieces(lot)]
     if money is None:
         return sum((worth for _, worth in pieces), Decimal(0))
@@ -52,7 +57,7 @@ def _gain_for(lots: Iterable[Lot], money: Decimal | None) -> Decimal:
 
 
 def _pieces(lot: Lot) -> Iterable[tuple[int, Decimal]]:
-    """Split a trade into the steps that stay before the target and the one that goes beyond it, with what each gains."""
+    """Split a trade into the steps before the target and the one that goes beyond it, with what each gains."""
     before = gain(lot, lot.before)
     if lot.before:
         yield lot.before, before

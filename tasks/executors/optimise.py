@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
-from tasks.executors.nearness import distance, keeps_budgets, least_distance
+from tasks.executors.nearness import distance, keeps_budgets, least_distance, spread_paid
 from tasks.executors.programme import Programme
 from tasks.executors.sharing import Budgets, Lot, hand_out, offer_again, share_out
 from tasks.executors.taking_back import mended, nearest_within
 from tasks.situation import Sizing
 
-NODE_LIMIT = 200
+NODE_LIMIT = 100
 MIP_REL_GAP = Decimal("1e-6")
-SHARED_OUT_GAP = Decimal("1e-3")  # see `_Contest.why_not_to_ask`
-LARGEST = 2000  # lots; more take the solver too long, and a share too much or too little hardly shows among so many
+SHARED_OUT_GAP = Decimal("1e-3")  # and the spread: so near to the bound, a share in proportion is taken as it is
+LARGEST = 1000  # lots; more take the solver too long, and a share too much or too little hardly shows among so many
 
 _SHOWN = Decimal("1e-6")
 
@@ -64,7 +64,7 @@ class _Contest:
 
     def why_not_to_ask(self) -> str:
         """Return why the solver need not or cannot help, or nothing."""
-        if self._gap(self.start, self.bound) <= (SHARED_OUT_GAP if self.rounded is None else MIP_REL_GAP):
+        if self._is_near_enough():
             return "near enough to the bound"
         if len(self.lots) > LARGEST:
             return f"{len(self.lots)} trades compete, the solver is asked for up to {LARGEST}"
@@ -72,14 +72,25 @@ class _Contest:
             return "fractions of a share leave nothing to round"
         return ""
 
+    def _is_near_enough(self) -> bool:
+        """Tell whether bettering the start would be for nothing.
+
+        Where more than rounding is in the way, any share-out that uses the budgets up is about as near, and the last
+        basis point of spread would decide: one trade in full and the next not at all. Proportion is preferred to that.
+        """
+        away = distance(self.lots, self.start)
+        if self.rounded is not None:
+            return away - self.bound <= MIP_REL_GAP * away
+        return away - self.bound <= SHARED_OUT_GAP * away + spread_paid(self.lots, self.start)
+
     def as_started(self, note: str) -> Distributed:
         """Return the best without a solver."""
         return Distributed(self.start, Sizing(method="greedy", gap=self._gap(self.start, self.bound), note=note))
 
     def programmed(self) -> Distributed:
         """Return what the solver betters, or the start where it betters nothing."""
-        turnover = sum((lot.price * lot.most for lot in self.lots), Decimal(0))
-        balanced = turnover > self.budgets.turnover
+        # Where turnover is scarce, sells take a spread less of it than buys: all sells and no buys would be the nearest.
+        balanced = sum((lot.price * lot.most for lot in self.lots), Decimal(0)) > self.budgets.turnover
         answer = Programme(self.lots, self.budgets, self.start, balanced).solved(NODE_LIMIT, float(MIP_REL_GAP))
         best = _nearest_of(self.lots, (self.start, _settled(self.lots, answer.steps, self.budgets)))
         known = self.bound if balanced or answer.bound is None else max(self.bound, answer.bound)
@@ -109,4 +120,3 @@ def _settled(lots: Sequence[Lot], steps: Given, budgets: Budgets) -> Given | Non
 def _nearest_of(lots: Sequence[Lot], candidates: Iterable[Given | None]) -> Given:
     """Return the nearest, of equals the first."""
     return min((given for given in candidates if given is not None), key=lambda given: distance(lots, given))
-

@@ -1,8 +1,8 @@
 """The share-out as a mixed-integer linear programme, counted in whole steps from the floor of a share-out that holds.
 
-In this form a trade has one column for the steps that stay before its target and one for the single step beyond: there is
-no |value - target| in it. HiGHS proves it at its root; with shares, and a column and two rows for every |value - target|,
-43 of 100 accounts were left unproved after half a second.
+In this form a trade has one column for the steps that stay before its target and one for the single step beyond, and
+no |value - target| is left in it. HiGHS mostly proves it at its root; in shares, with a column and two rows for every
+|value - target|, 43 of 100 accounts were left unproved after half a second.
 
 Floats go in and come out; what is returned are whole steps, a suggestion that `optimise` checks exactly.
 """
@@ -100,7 +100,9 @@ class Programme:
 
     def _more_to_sell(self) -> Decimal:
         """Return the money of sells beyond the floor: as much as in the start, and the dearest single order more."""
-        beyond = ((lot, self.start.get(lot.symbol, 0) - self._floor[lot.symbol]) for lot in self.lots if lot.side == "sell")
+        beyond = (
+            (lot, self.start.get(lot.symbol, 0) - self._floor[lot.symbol]) for lot in self.lots if lot.side == "sell"
+        )
         return sum((lot.price * steps for lot, steps in beyond), max(lot.least * lot.price for lot in self.lots))
 
     def _limit_buys(self, sheet: Sheet, sells: Terms, buys: Terms, cash: Decimal) -> None:
@@ -117,7 +119,8 @@ class Programme:
     def _spent(self, moves: Mapping[str, Terms], side: str) -> Terms:
         return {
             column: self._scaled(lot.price) * steps
-            for lot in self.lots if lot.side == side
+            for lot in self.lots
+            if lot.side == side
             for column, steps in moves[lot.symbol].items()
         }
 

@@ -3,7 +3,7 @@
 This is where every draft starts: `optimise` betters it where it can, and falls back on it where it cannot.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -69,7 +69,7 @@ def _settle(ranked: Sequence[Lot], budgets: Budgets) -> dict[str, int]:
     return _covered(chosen, given, budgets)
 
 
-def left_over(lots: Sequence[Lot], given: dict[str, int], budgets: Budgets) -> tuple[Decimal, Decimal]:
+def left_over(lots: Sequence[Lot], given: Mapping[str, int], budgets: Budgets) -> tuple[Decimal, Decimal]:
     """Return the turnover and the cash that these steps leave."""
     sold, bought = _money(lots, given, "sell"), _money(lots, given, "buy")
     return budgets.turnover - sold - bought, budgets.cash - bought + (sold if budgets.recycles else 0)
@@ -162,5 +162,5 @@ def _cash_of(lot: Lot, steps: int, budgets: Budgets) -> Decimal:
     return steps * lot.price if budgets.recycles else Decimal(0)
 
 
-def _money(lots: Sequence[Lot], given: dict[str, int], side: Side) -> Decimal:
+def _money(lots: Sequence[Lot], given: Mapping[str, int], side: Side) -> Decimal:
     return sum((lot.price * given[lot.symbol] for lot in lots if lot.side == side), Decimal(0))

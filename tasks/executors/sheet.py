@@ -53,7 +53,9 @@ class Sheet:
         from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
         from scipy.sparse import coo_array  # noqa: PLC0415
 
-        entries = [(factor, at, column) for at, (_, terms, _) in enumerate(self.rows) for column, factor in terms.items()]
+        entries = [
+            (factor, at, column) for at, (_, terms, _) in enumerate(self.rows) for column, factor in terms.items()
+        ]
         factors, at, columns = zip(*entries, strict=True)
         matrix = coo_array((factors, (at, columns)), shape=(len(self.rows), len(self.costs))).tocsr()
         with _standard_output_kept_clean():
@@ -61,7 +63,9 @@ class Sheet:
                 self.costs,
                 integrality=self.whole,
                 bounds=Bounds(self.lows, self.highs),
-                constraints=LinearConstraint(matrix, [low for low, _, _ in self.rows], [high for _, _, high in self.rows]),
+                constraints=LinearConstraint(
+                    matrix, [low for low, _, _ in self.rows], [high for _, _, high in self.rows]
+                ),
                 options={"node_limit": node_limit, "mip_rel_gap": mip_rel_gap},
             )
         return _read(found)

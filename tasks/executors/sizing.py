@@ -164,7 +164,7 @@ def _ceilings(aim: Aim, limit: Decimal, step: Decimal) -> tuple[tuple[str, int],
 
 
 def _nearest(gap: Decimal, worth: Decimal, cost: Decimal) -> int:
-    """Return the steps that come nearest: one goes beyond the target only if that brings nearer by more than it costs."""
+    """Return the nearest steps: one goes beyond the target only if that brings nearer by more than it costs."""
     steps, rest = divmod(gap, worth)
     return int(steps) + (2 * rest - worth > cost)
 

@@ -14,7 +14,7 @@ def nearest_within(lots: Sequence[Lot], budgets: Budgets) -> dict[str, int] | No
     turnover, cash = left_over(chosen, given, budgets)
     for lot in _by_what_it_costs_to_lack(chosen):
         # A sell taken back brings the turnover down and the cash with it: only buys help both.
-        if cash < 0 and lot.side == "buy" or turnover < 0:
+        if (cash < 0 and lot.side == "buy") or turnover < 0:
             given[lot.symbol] -= 1
             turnover += lot.price
             cash += lot.price if lot.side == "buy" else -lot.price if budgets.recycles else Decimal(0)
@@ -33,7 +33,7 @@ def _by_what_it_costs_to_lack(lots: Sequence[Lot]) -> Iterator[Lot]:
 
 
 def mended(lots: Sequence[Lot], given: Mapping[str, int], budgets: Budgets) -> dict[str, int] | None:
-    """Return these steps brought within their limits and the budgets by taking some back; nothing if that takes many."""
+    """Return these steps brought within limits and budgets by taking some back; nothing if that does not help."""
     of = {lot.symbol: lot for lot in lots}
     kept = {symbol: min(steps, of[symbol].most) for symbol, steps in given.items() if steps >= of[symbol].least}
     for _ in range(2 * len(lots) + 1):

@@ -1,0 +1,81 @@
+"""Which rows count: of the sample none that another source holds, and of the rest the later snapshot's."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blocks.market.connection import ask, pattern
+from blocks.market.shapes import BARS
+
+_LISTED = """
+(select unnest($paths::varchar[]) as path, unnest($seqs::bigint[]) as seq, unnest($samples::boolean[]) as sample)
+"""
+
+FILES = f"""
+select {BARS.names}, seq, sample
+from read_parquet($files, filename = 'path', hive_partitioning = false) join {_LISTED} using (path)
+"""  # noqa: S608
+
+_HELD = f"""
+select symbol, seq, sample, first_session, last_session
+from read_parquet($files, filename = 'path', hive_partitioning = false) join {_LISTED} using (path)
+where $symbols::varchar[] is null or symbol in (select unnest($symbols::varchar[]))
+"""  # noqa: S608
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What one snapshot has of one symbol."""
+
+    symbol: str
+    seq: int
+    sample: bool
+    first: dt.date
+    last: dt.date
+
+
+def holdings(files: Mapping[str, Any], symbols: Sequence[str] | None = None) -> list[Holding]:
+    """Return what `listed` files hold, of all symbols or of some. Raises MarketError."""
+    return [Holding(*row) for row in ask(_HELD, {**files, "symbols": symbols})] if files["files"] else []
+
+
+def counting(sources: Sequence[str], held: Iterable[Holding], *, once: bool, where: str = "true") -> str:
+    """Return the SQL of the rows that count; `once`: the sources cannot hold two rows of a symbol and session."""
+    later = "" if once else "qualify row_number() over (partition by symbol, session order by seq desc) = 1"
+    rows = " union all ".join(sources)
+    return f"""
+select {BARS.names}, sample from ({rows})
+where {where} and {_of_the_right_source(held)} {later}
+"""  # noqa: S608
+
+
+def elsewhere(held: Iterable[Holding]) -> list[str]:
+    """Return the symbols of which the sample does not count, since another source has them."""
+    return sorted({holding.symbol for holding in held if not holding.sample})
+
+
+def listed(files: Sequence[tuple[Path, int, bool]]) -> dict[str, Any]:
+    """Return what tells SQL of which snapshots a file is part, and whether of the sample; several may share one."""
+    return {
+        "files": sorted({pattern(path) for path, _, _ in files}),
+        "paths": [str(path) for path, _, _ in files],
+        "seqs": [seq for _, seq, _ in files],
+        "samples": [sample for _, _, sample in files],
+    }
+
+
+def asked_for(question: str, bound: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a question names of what could be bound: DuckDB refuses the rest."""
+    return {name: value for name, value in bound.items() if f"${name}" in question}
+
+
+def _of_the_right_source(held: Iterable[Holding]) -> str:
+    match sorted({holding.sample for holding in held}):
+        case [False]:
+            return "not sample"
+        case [True]:
+            return "sample"
+        case _:
+            return "not (sample and symbol in (select unnest($elsewhere::varchar[])))"
