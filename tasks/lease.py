@@ -61,7 +61,7 @@ def _is_ours(lease: Mapping[str, Any], owner: str) -> bool:
 def _held_by_another(lease: Mapping[str, Any], owner: str, wall: datetime) -> bool:
     if not lease["owner"] or _is_ours(lease, owner) or datetime.fromisoformat(lease["expires_at"]) <= wall:
         return False
-    return lease["host"] != socket.gethostname() or _lives(lease["process"], lease["began"])
+    return lease["host"] != socket.gethostname() or _lives(lease["process"], lease.get("began", ""))
 
 
 def _lives(process: int, began: str) -> bool:
@@ -73,7 +73,8 @@ def _lives(process: int, began: str) -> bool:
     except PermissionError:
         pass  # somebody else's, and it lives
     state, start = _told_of(process)
-    return state != "Z" and start in {began, ""}  # a zombie is dead, though its parent has not asked yet
+    same = start == began or not (start and began)
+    return same and state != "Z"  # a zombie is dead, though its parent has not asked yet
 
 
 def _told_of(process: int) -> tuple[str, str]:

@@ -131,7 +131,7 @@ def progress(ledger: Ledger | Reading, intent: Intent) -> Progress:
     entry = ledger.latest("order", intent.order_ref)
     if entry is None:
         return Progress(state="intended", quantity=intent.quantity)
-    return Progress.model_validate({name: entry.body[name] for name in Progress.model_fields})
+    return Progress.model_validate({name: entry.body[name] for name in Progress.model_fields if name in entry.body})
 
 
 def unresolved(ledger: Ledger, account: str, broker: str) -> tuple[Intent, ...]:

@@ -179,6 +179,15 @@ def test_what_is_held_and_not_traded_makes_the_plan_stale_by_its_price_too(house
     assert ("prices_have_not_moved", "SPY") in stale(inspection)
 
 
+def test_the_price_of_what_is_frozen_makes_no_plan_stale(house: House) -> None:
+    house.place("SPY", "buy", 101, "396")
+    frozen = FIXED | {"frozen": ["SPY"]}
+    plan, results = drafted(house.desk(frozen))
+    house.store.put_bars("csv", bars(SPY="412.00"))
+
+    assert [] == stale(judged(house.desk(frozen), plan, results))
+
+
 def test_a_plan_that_found_nothing_to_do_is_stale_once_prices_have_moved(house: House) -> None:
     house.place("SPY", "buy", 101, "396", "one")
     house.place("AGG", "buy", 512, "97.5", "two")

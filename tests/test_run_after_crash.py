@@ -1,4 +1,4 @@
-"""A run that is killed half way, one that finds the account taken, and two at once: no order twice, and the right end."""
+"""A run that is killed, one that finds the account taken, and two at once: no order twice, and the right end."""
 
 import json
 import os
@@ -66,8 +66,8 @@ def ask(server: Any, path: str, **body: Any) -> Any:
     """Ask the Prefect server as its web page does."""
     data = json.dumps(body).encode() if body else None
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{server.api_url}/{path}", data=data, headers=headers)  # noqa: S310
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+    request = urllib.request.Request(f"{server.api_url}/{path}", data=data, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return json.loads(answer.read())
 
 

@@ -649,6 +649,15 @@ def test_a_process_that_was_long_asleep_does_not_send_what_others_have_given_up(
     assert dict.fromkeys(SENT, "dead") | {"OLD": "filled"} == story.states(intents)
 
 
+def test_a_process_that_was_long_asleep_does_not_send_what_another_has_sent(story: Story) -> None:
+    intents = story.committed()
+    asleep = Interrupted(story.broker, lambda: submit(story.ledger, story.broker, intents, mandate(), NOW))
+    story.submitted(asleep, intents)
+
+    assert SENT[:1] == asleep.asked_for
+    assert_each_order_was_booked_once(story, intents)
+
+
 def test_accounts_and_brokers_are_settled_apart(story: Story) -> None:
     story.committed()
 
