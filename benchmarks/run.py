@@ -32,7 +32,11 @@ def main() -> None:
 
 def machine() -> dict[str, Any]:
     """Return what the figures were measured on."""
-    return {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count(), "system": platform.system()}
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+    }
 
 
 def versions() -> dict[str, str]:
@@ -47,7 +51,11 @@ def show(part: str, figures: dict[str, Any], depth: int = 0) -> None:
         if isinstance(value, dict):
             show(name, value, depth + 1)
         else:
-            print(f"{'  ' * (depth + 1)}{name:<52} {value:.4g}" if isinstance(value, float) else f"{'  ' * (depth + 1)}{name:<52} {value}")
+            print(
+                f"{'  ' * (depth + 1)}{name:<52} {value:.4g}"
+                if isinstance(value, float)
+                else f"{'  ' * (depth + 1)}{name:<52} {value}"
+            )
 
 
 if __name__ == "__main__":

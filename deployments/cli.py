@@ -1,4 +1,4 @@
-"""The command line: `tradewright …`. Each command imports what it needs when it is called, so that `--help` is quick."""
+"""The command line: `tradewright …`. Each command imports what it needs when called, so that `--help` is quick."""
 
 import io
 import sys
@@ -14,16 +14,22 @@ app = typer.Typer(
 plan_app = typer.Typer(rich_markup_mode=None, help="Make a plan without running it; print it; check it.")
 app.add_typer(plan_app, name="plan")
 
-MandateFile = Annotated[Path | None, typer.Option("--mandate", metavar="FILE", help="mandate (TOML); the sample mandate if none is named")]
+MandateFile = Annotated[
+    Path | None, typer.Option("--mandate", metavar="FILE", help="mandate (TOML); the sample mandate if none is named")
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON alone on standard output")]
-Situations = Annotated[list[Path], typer.Argument(metavar="SITUATION.json...", help="situation files; one JSON line each with --json")]
+Situations = Annotated[
+    list[Path], typer.Argument(metavar="SITUATION.json...", help="situation files; one JSON line each with --json")
+]
 Plans = Annotated[list[Path], typer.Argument(metavar="PLAN.json...", help="plan files; one JSON line each with --json")]
 
 
 @app.command()
 def run(
     mandate: MandateFile = None,
-    as_of: Annotated[str | None, typer.Option(metavar="T", help="a past session (2020-03-16) or moment (2020-03-16T20:01:00Z)")] = None,
+    as_of: Annotated[
+        str | None, typer.Option(metavar="T", help="a past session (2020-03-16) or moment (2020-03-16T20:01:00Z)")
+    ] = None,
     broker: Annotated[Literal["paper", "ib"], typer.Option(help="where orders go")] = "paper",
     planner: Annotated[Literal["rules", "model"], typer.Option(help="who makes the plan")] = "rules",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="go as far as the verdict, submit nothing")] = False,
@@ -38,7 +44,9 @@ def run(
 @app.command()
 def init(
     target: Annotated[Path, typer.Argument(metavar="FILE.toml", help="the mandate file to write; never overwritten")],
-    symbols: Annotated[str | None, typer.Option(help="symbols, comma-separated, at equal weights; none: the account as it is")] = None,
+    symbols: Annotated[
+        str | None, typer.Option(help="symbols, comma-separated, at equal weights; none: the account as it is")
+    ] = None,
     account: Annotated[str, typer.Option(help="the account's name")] = "PAPER",
     currency: Annotated[str, typer.Option(help="the base currency")] = "USD",
 ) -> int:
@@ -90,7 +98,9 @@ def verify(files: Situations, json: Json = False) -> int:
 
 @app.command()
 def ingest(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="CSV or Parquet: long (date,symbol,…,close) or wide")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="CSV or Parquet: long (date,symbol,…,close) or wide")
+    ],
     json: Json = False,
 ) -> int:
     """Take price files into the store."""

@@ -19,7 +19,9 @@ POOL = "tradewright"
 def ensure_pool(client: SyncPrefectClient) -> None:
     """Create the work pool whose worker retries runs, if it is not there."""
     template = ProcessWorker.get_default_base_job_template()
-    pool = WorkPoolCreate(name=POOL, type="process", base_job_template=template, description="Tradewright: retries and schedules")
+    pool = WorkPoolCreate(
+        name=POOL, type="process", base_job_template=template, description="Tradewright: retries and schedules"
+    )
     try:
         client.create_work_pool(pool)
     except ObjectAlreadyExists:

@@ -66,7 +66,11 @@ def _each(part: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]
 def _ledger(ledger: Ledger) -> Iterator[Finding]:
     faults = ledger.faults()
     for fault in faults:
-        yield Finding("ledger", "wrong", f"{fault}: restore {ledger.path} from a backup; nothing after that entry can be relied on")
+        yield Finding(
+            "ledger",
+            "wrong",
+            f"{fault}: restore {ledger.path} from a backup; nothing after that entry can be relied on",
+        )
     if not faults:
         yield Finding("ledger", "ok", f"{ledger.pin()} entries, the chain of hashes is whole")
     reason = halted(ledger)
@@ -90,9 +94,15 @@ def _prefect() -> Iterator[Finding]:
     elif server.answers(place):
         yield Finding("prefect", "ok", f"the server at {place.ui_url} answers")
     elif place.process:
-        yield Finding("prefect", "wrong", f"the local server does not answer: see {home() / 'server.log'}, then `tradewright down`")
+        yield Finding(
+            "prefect",
+            "wrong",
+            f"the local server does not answer: see {home() / 'server.log'}, then `tradewright down`",
+        )
     else:
-        yield Finding("prefect", "wrong", f"the configured server at {place.api_url} does not answer: check PREFECT_API_URL")
+        yield Finding(
+            "prefect", "wrong", f"the configured server at {place.api_url} does not answer: check PREFECT_API_URL"
+        )
 
 
 def _mandate(path: Path, ledger: Ledger) -> Iterator[Finding]:
@@ -116,13 +126,17 @@ def _prices(mandate: Mandate, store: MarketStore, ledger: Ledger) -> Iterator[Fi
     last = store.last_session(mandate.universe, ledger.pin())
     missing = [symbol for symbol in mandate.universe if symbol not in last]
     if missing:
-        yield Finding("prices", "wrong", f"none stored for {', '.join(missing[:5])}: bring some in with `tradewright ingest FILE`")
+        yield Finding(
+            "prices", "wrong", f"none stored for {', '.join(missing[:5])}: bring some in with `tradewright ingest FILE`"
+        )
     if last:
         newest = max(last.values())
         behind = [symbol for symbol, session in last.items() if session < newest]
         yield Finding("prices", "ok", f"{len(last)} symbols, the newest of {newest}")
         if behind:
-            yield Finding("prices", "note", f"older than that: {', '.join(behind[:5])}; a run now would find them stale")
+            yield Finding(
+                "prices", "note", f"older than that: {', '.join(behind[:5])}; a run now would find them stale"
+            )
 
 
 def _orders(ledger: Ledger) -> Iterator[Finding]:
@@ -130,7 +144,11 @@ def _orders(ledger: Ledger) -> Iterator[Finding]:
     open_ones = [intent for broker, account in sorted(accounts) for intent in unresolved(ledger, account, broker)]
     for intent in open_ones:
         state = progress(ledger, intent).state
-        yield Finding("orders", "note", f"{intent.order_ref} ({intent.side} {intent.symbol}) is {state}; the next run asks the broker first")
+        yield Finding(
+            "orders",
+            "note",
+            f"{intent.order_ref} ({intent.side} {intent.symbol}) is {state}; the next run asks the broker first",
+        )
     if not open_ones:
         yield Finding("orders", "ok", "none is open")
 

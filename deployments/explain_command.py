@@ -14,7 +14,9 @@ def explain(order_ref: str, *, as_json: bool) -> int:
     ledger = Ledger(home() / "ledger.db", wall)
     intent = ledger.get("intent", order_ref)
     if intent is None:
-        raise UnusableInput(f"order reference {order_ref!r}: the ledger holds no such order; `tradewright status --json` lists open ones")
+        raise UnusableInput(
+            f"order reference {order_ref!r}: the ledger holds none; `tradewright status --json` lists open ones"
+        )
     said = _chain(ledger, intent)
     print(json.dumps(said) if as_json else _told(said))
     return 0
@@ -30,9 +32,11 @@ def _chain(ledger: Ledger, intent: Entry) -> dict[str, Any]:
         "order": intent.body,
         "states": [entry.body for entry in ledger.all("order", intent.key)],
         "fills": [entry.body for entry in ledger.all("fill") if entry.body["order_ref"] == intent.key],
-        "verdict": verdict and {name: verdict.body[name] for name in ("approved", "proposal_hash", "situation_hash", "snapshots")},
+        "verdict": verdict
+        and {name: verdict.body[name] for name in ("approved", "proposal_hash", "situation_hash", "snapshots")},
         "steps": [_step(ledger, entry.body) for entry in ledger.all("step", run)],
-        "plan": plan and {name: plan.body[name] for name in ("id", "revision", "hash", "objective", "mandate_hash", "steps")},
+        "plan": plan
+        and {name: plan.body[name] for name in ("id", "revision", "hash", "objective", "mandate_hash", "steps")},
         "objective": plan and plan.body["objective"],
         "flow_run_id": run,
         "model_calls": [],
@@ -47,12 +51,21 @@ def _step(ledger: Ledger, body: dict[str, Any]) -> dict[str, Any]:
 
 def _told(said: dict[str, Any]) -> str:
     order = said["order"]
-    lines = [f"order {order['order_ref']}: {order['side']} {order['quantity']} {order['symbol']} at {order['limit']}, account {order['account']}"]
-    lines += [f"  became {state['state']}{': ' + state['message'] if state['message'] else ''}" for state in said["states"]]
-    lines += [f"  filled {fill['quantity']} at {fill['price']}, commission {fill['commission']}, {fill['at']}" for fill in said["fills"]]
+    lines = [
+        "order {order_ref}: {side} {quantity} {symbol} at {limit}, account {account}".format(**order)
+    ]
+    lines += [
+        f"  became {state['state']}{': ' + state['message'] if state['message'] else ''}" for state in said["states"]
+    ]
+    lines += [
+        f"  filled {fill['quantity']} at {fill['price']}, commission {fill['commission']}, {fill['at']}"
+        for fill in said["fills"]
+    ]
     if said["verdict"]:
         answer = "approved" if said["verdict"]["approved"] else "refused"
-        lines.append(f"because the gate {answer} proposal {said['verdict']['proposal_hash'][:12]}, seen against snapshots")
+        lines.append(
+            f"because the gate {answer} proposal {said['verdict']['proposal_hash'][:12]}, seen against snapshots"
+        )
         lines += [f"  {snapshot}" for snapshot in said["verdict"]["snapshots"]]
     lines.append("drawn up from")
     for step in said["steps"]:

@@ -32,7 +32,7 @@ def _said(text: str) -> str:
 
 
 class PlanFile(Value):
-    """A plan as a file holds it: its steps are told apart by the check, and all but them and the objective may be left out."""
+    """A plan as a file holds it: the check judges its steps; all but those and the objective may be left out."""
 
     objective: Annotated[str, AfterValidator(_said)]
     steps: list[Any]
@@ -85,14 +85,16 @@ def show_plans(files: Sequence[Path], mandate: Path | None) -> int:
         if problems:
             return 1, {}, _told(problems)
         steps = tuple(Step.model_validate(step) for step in file.steps)
-        plan = Plan(id=file.id or "plan", objective=file.objective, mandate_hash=wanted.hash, steps=steps, created_at=wall())
+        plan = Plan(
+            id=file.id or "plan", objective=file.objective, mandate_hash=wanted.hash, steps=steps, created_at=wall()
+        )
         return 0, {}, draw_plan(plan)
 
     return _each(files, answer, as_json=False)
 
 
 def read_plan(path: Path) -> PlanFile:
-    """Read a plan file as it was written, amounts kept as text. Raises UnusableInput where there is nothing to check."""
+    """Read a plan file as it was written, amounts kept as text. Raises UnusableInput where nothing can be checked."""
     return checked(PlanFile, read_json(path, real=str, whole=int), str(path))
 
 
@@ -101,7 +103,9 @@ def _problems(file: PlanFile, mandate: Mandate) -> tuple[Problem, ...]:
 
 
 def _told(problems: Sequence[Problem]) -> str:
-    return "\n".join(f"{problem.code}{f' in {problem.step}' if problem.step else ''}: {problem.message}" for problem in problems)
+    return "\n".join(
+        f"{problem.code}{f' in {problem.step}' if problem.step else ''}: {problem.message}" for problem in problems
+    )
 
 
 def draft_orders(files: Sequence[Path], *, as_json: bool) -> int:
@@ -139,10 +143,19 @@ def verify_orders(files: Sequence[Path], *, as_json: bool) -> int:
             raise UnusableInput(f"{path}: orders: missing; verify judges them")
         verdict = verify(situation, situation.orders)
         said = verdict.model_dump(mode="json")
-        said = {"approved": verdict.approved, "reasons": [r.model_dump() for r in verdict.reasons], "checks": said.pop("checks"), **said}
+        said = {
+            "approved": verdict.approved,
+            "reasons": [r.model_dump() for r in verdict.reasons],
+            "checks": said.pop("checks"),
+            **said,
+        }
         lines = [f"{reason.check} {reason.symbol}: {reason.reason}" for reason in verdict.reasons]
         head = "approved" if verdict.approved else "refused"
-        return int(not verdict.approved), said, "\n".join([f"{head}: {len(verdict.checks) - len(lines)} checks held", *lines])
+        return (
+            int(not verdict.approved),
+            said,
+            "\n".join([f"{head}: {len(verdict.checks) - len(lines)} checks held", *lines]),
+        )
 
     return _each(files, answer, as_json=as_json)
 

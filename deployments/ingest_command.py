@@ -28,7 +28,9 @@ def ingest(files: Sequence[Path], *, as_json: bool) -> int:
             worst = 2
             continue
         said = _stored(store, path, table)
-        print(json.dumps(said) if as_json else "{file}: {rows} rows, {symbols} symbols, {first} to {last}".format(**said))
+        print(
+            json.dumps(said) if as_json else "{file}: {rows} rows, {symbols} symbols, {first} to {last}".format(**said)
+        )
     store.publish()
     return worst
 
@@ -36,7 +38,12 @@ def ingest(files: Sequence[Path], *, as_json: bool) -> int:
 def _read(path: Path) -> BarTable:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f} rows"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} rows"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as progress:
         job = progress.add_task(path.name, total=None)
         return read_prices(path, wall().date(), lambda done: progress.update(job, completed=done))

@@ -51,7 +51,9 @@ def _as_it_is(account: str, currency: str) -> dict[str, Decimal]:
     state = asyncio.run(world.paper(outline, market).account(now))
     held = {symbol: quantity for symbol, quantity in state.held().items() if quantity > 0}
     if not held:
-        raise UnusableInput(f"account {account} holds nothing: name the symbols to begin with, such as --symbols AAPL,MSFT")
+        raise UnusableInput(
+            f"account {account} holds nothing: name the symbols to begin with, such as --symbols AAPL,MSFT"
+        )
     quotes = asyncio.run(market.quotes(tuple(held), now)).quotes
     values = {quote.symbol: held[quote.symbol] * (quote.bid or Decimal(0)) for quote in quotes}
     equity = state.cash.get(currency, Decimal(0)) + sum(values.values(), Decimal(0))
@@ -67,7 +69,7 @@ def _mandate(account: str, currency: str, weights: Mapping[str, Decimal]) -> Man
 def _text(account: str, currency: str, weights: Mapping[str, Decimal]) -> str:
     mandate = _mandate(account, currency, weights)  # a name or symbol that no mandate may have is told here
     lines = [
-        '# What this portfolio should be, and the limits it is kept within. README.md, "The mandate", explains every key.',
+        '# What this portfolio should be, and its limits. README.md, "The mandate", explains every key.',
         "",
         f"account = {_quoted(mandate.account)}",
         f"base_currency = {_quoted(mandate.base_currency)}",
@@ -84,7 +86,6 @@ def _text(account: str, currency: str, weights: Mapping[str, Decimal]) -> str:
         f"max_orders = {max(20, len(weights))}",
     ]
     return "\n".join(lines) + "\n"
-
 
 
 def _quoted(text: str) -> str:

@@ -27,14 +27,22 @@ def run_rebalance(
 
     What the ledger says counts: a server that is lost on the way makes no run undone. Raises TradewrightError.
     """
-    parameters = {"mandate": str(path.absolute()), "as_of": as_of, "broker": broker, "planner": planner, "dry_run": dry_run}
+    parameters = {
+        "mandate": str(path.absolute()),
+        "as_of": as_of,
+        "broker": broker,
+        "planner": planner,
+        "dry_run": dry_run,
+    }
     run, said, worker = "", "", False
     try:
         with get_client(sync_client=True) as client:
             ensure_pool(client)
             deployment = deploy_rebalance(path, mandate, home)
             # Pending, so that no worker takes it away from this process.
-            flow_run = client.create_flow_run_from_deployment(deployment, parameters=_as_json(parameters), state=Pending())
+            flow_run = client.create_flow_run_from_deployment(
+                deployment, parameters=_as_json(parameters), state=Pending()
+            )
             run = str(flow_run.id)
             state: Any = run_flow(rebalance, flow_run=flow_run, parameters=parameters, return_type="state")
             said, worker = str(state.message), _worker_is_up(client)
@@ -55,7 +63,7 @@ def _as_json(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def show_progress(say: Callable[[str], None]) -> None:
-    """Show our own log lines as they come; Prefect's are for the UI, where the environment has set its console silent."""
+    """Show our own log lines as they come; Prefect's are for the UI: the environment silences its console."""
     for name in ("prefect.flow_runs", "prefect.task_runs"):
         logging.getLogger(name).addHandler(_Progress(say))
 

@@ -20,7 +20,9 @@ def run(mandate: Path | None, as_of: str | None, *, broker: str, planner: str, d
     say = _say if as_json or not sys.stderr.isatty() else _say_dimly
     place = server.ensure(home(), say)
     silent = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
-    os.environ.update(server.environment(home(), place) | silent)  # before Prefect is imported: it reads its settings then
+    os.environ.update(
+        server.environment(home(), place) | silent
+    )  # before Prefect is imported: it reads its settings then
     say("loading Prefect")
     from deployments.run import run_rebalance, show_progress  # noqa: PLC0415
 
@@ -55,7 +57,9 @@ def moment(text: str | None) -> dt.date | dt.datetime | None:
             return dt.date.fromisoformat(text)
         read = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise UnusableInput(f"--as-of {text!r}: should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z") from None
+        raise UnusableInput(
+            f"--as-of {text!r}: should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z"
+        ) from None
     if read.tzinfo is None:
         raise UnusableInput(f"--as-of {text!r}: should name its offset from UTC, such as {text}Z")
     try:

@@ -72,7 +72,10 @@ def ensure(home: Path, say: Callable[[str], None]) -> Server:
     found = configured()
     if found:
         if not answers(found):
-            raise ServerError(f"the configured Prefect server at {found.api_url} does not answer: check PREFECT_API_URL or the profile")
+            raise ServerError(
+                f"the configured Prefect server at {found.api_url} does not answer: "
+                "check PREFECT_API_URL or the profile"
+            )
         return found
     with _alone(home):
         server = recorded(home)
@@ -134,7 +137,13 @@ def _started(home: Path) -> Server:
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (home / "server.log").open("ab") as log:
         process = subprocess.Popen(  # noqa: S603
-            command, env=surroundings, cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            command,
+            env=surroundings,
+            cwd=home,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     server = Server(url, process.pid)
     _record(home).write_text(json.dumps(asdict(server)))
@@ -199,8 +208,9 @@ def _is_ours(process: int, url: str) -> bool:
 
 
 def runs(process: int, word: str) -> bool:
-    """Tell whether a recorded process is still the Prefect one that was started with this word, and not a later namesake."""
+    """Tell whether a recorded process is still the Prefect one started with this word, and not a later namesake."""
     if not _lives(process):
         return False
-    shown = subprocess.run(["ps", "-ww", "-p", str(process), "-o", "args="], capture_output=True, text=True, check=False)  # noqa: S603, S607
+    command = ["ps", "-ww", "-p", str(process), "-o", "args="]  # -ww: not cut to the width of a terminal
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     return "prefect" in shown.stdout and word in shown.stdout.split()

@@ -33,7 +33,10 @@ def down() -> int:
         server.end_process(worker)
     _record(folder).unlink(missing_ok=True)
     place = server.stop(folder)
-    print("stopped: " + (", ".join(name for name, was in (("worker", worker), ("server", place)) if was) or "nothing was running"))
+    print(
+        "stopped: "
+        + (", ".join(name for name, was in (("worker", worker), ("server", place)) if was) or "nothing was running")
+    )
     return 0
 
 
@@ -44,9 +47,13 @@ def _start_worker(folder: Path, surroundings: dict[str, str]) -> None:
 
     with get_client(sync_client=True) as client:
         ensure_pool(client)
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process", "--name", f"tradewright-{os.getpid()}"]
+    name = f"tradewright-{os.getpid()}"
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process", "--name", name]
     with (folder / "worker.log").open("ab") as log:
-        process = subprocess.Popen(command, env=surroundings, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603
+            command, env=surroundings, cwd=folder,
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
     _record(folder).write_text(json.dumps({"process": process.pid}))
 
 

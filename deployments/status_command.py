@@ -84,9 +84,17 @@ def _told(said: dict[str, Any]) -> str:
     lines = [f"state folder: {said['home']} ({said['entries']} ledger entries)"]
     lines.append(f"Prefect UI: {said['server'] or 'no server is running'}")
     lines.append(f"halted: {said['halted']}" if said["halted"] is not None else "not halted")
-    lines += [f"lease: account {lease['account']} is held by run {lease['owner']} until {lease['expires_at']}" for lease in said["leases"]]
-    lines += [f"open order: {o['order_ref']} {o['side']} {o['quantity']} {o['symbol']} at {o['limit']}: {o['state']}" for o in said["open_orders"]]
+    lines += [
+        f"lease: account {lease['account']} is held by run {lease['owner']} until {lease['expires_at']}"
+        for lease in said["leases"]
+    ]
+    lines += [
+        f"open order: {o['order_ref']} {o['side']} {o['quantity']} {o['symbol']} at {o['limit']}: {o['state']}"
+        for o in said["open_orders"]
+    ]
     if not said["runs"]:
         lines.append("no runs yet: `tradewright run` makes the first")
-    lines += [f"{r['as_of'][:16]}  {r['mandate']:<12} {r['broker']:<6} {r['state']:<10} {r['message']}" for r in said["runs"]]
+    lines += [
+        f"{r['as_of'][:16]}  {r['mandate']:<12} {r['broker']:<6} {r['state']:<10} {r['message']}" for r in said["runs"]
+    ]
     return "\n".join(lines)

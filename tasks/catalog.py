@@ -29,7 +29,7 @@ def built_in() -> tuple[Tool, ...]:
 
 
 def load_catalog() -> Catalog:
-    """Return the built-in tools and those of installed packages; one that wants too much is kept out, with the reason."""
+    """Return the built-in tools and those of installed packages; one that wants too much stays out, with the reason."""
     tools = {each.name: each for each in built_in()}
     refused: dict[str, str] = {}
     for point in entry_points(group=GROUP):

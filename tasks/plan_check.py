@@ -32,7 +32,9 @@ class Problem(Value):
 def check(steps: Sequence[Any], mandate: Mandate, catalog: Catalog) -> tuple[Problem, ...]:
     """Return everything wrong with a plan's steps, as they were written; empty means it can be compiled."""
     if not steps:
-        return (Problem(code="empty-plan", step=None, message="the plan has no steps; at least one has to make a proposal"),)
+        return (
+            Problem(code="empty-plan", step=None, message="the plan has no steps; at least one has to make a proposal"),
+        )
     whole = [step for step in steps if not list(_shape_problems(step))]
     found = [problem for step in steps for problem in _shape_problems(step)]
     found += _count_problems(steps)
@@ -44,7 +46,9 @@ def check(steps: Sequence[Any], mandate: Mandate, catalog: Catalog) -> tuple[Pro
 
 def _shape_problems(step: Any) -> Iterator[Problem]:
     if not isinstance(step, Mapping):
-        yield Problem(code="bad-step", step=None, message=f"a step is an object with {_listed(_KEYS)}, not {_short(step)}")
+        yield Problem(
+            code="bad-step", step=None, message=f"a step is an object with {_listed(_KEYS)}, not {_short(step)}"
+        )
         return
     name = step["id"] if isinstance(step.get("id"), str) else None
     for key, kind in _KEYS.items():
@@ -54,11 +58,17 @@ def _shape_problems(step: Any) -> Iterator[Problem]:
             yield Problem(code="bad-step", step=name, message=f"{key}: {_short(step[key])} is not {_A[kind]}")
     for key in step:
         if key not in _KEYS:
-            yield Problem(code="bad-step", step=name, message=f"{key}: unknown key{nearest(key, _KEYS)}; allowed: {_listed(_KEYS)}")
+            yield Problem(
+                code="bad-step",
+                step=name,
+                message=f"{key}: unknown key{nearest(key, _KEYS)}; allowed: {_listed(_KEYS)}",
+            )
     inputs = step.get("inputs")
     for key, source in inputs.items() if isinstance(inputs, Mapping) else ():
         if not isinstance(source, str):
-            yield Problem(code="bad-step", step=name, message=f"inputs.{key}: {_short(source)} is not a step id in quotes")
+            yield Problem(
+                code="bad-step", step=name, message=f"inputs.{key}: {_short(source)} is not a step id in quotes"
+            )
 
 
 _A: dict[type, str] = {str: "text in quotes", dict: "an object"}
@@ -78,17 +88,29 @@ def _count_problems(steps: Sequence[Any]) -> Iterator[Problem]:
         yield Problem(code="too-many-steps", step=None, message=f"{len(steps)} steps; at most {MAX_STEPS} are allowed")
     ids = [step["id"] for step in steps if isinstance(step, Mapping) and isinstance(step.get("id"), str)]
     for name in sorted({name for name in ids if ids.count(name) > 1}):
-        yield Problem(code="duplicate-step", step=name, message=f"{ids.count(name)} steps are called {name!r}; ids are unique")
+        yield Problem(
+            code="duplicate-step", step=name, message=f"{ids.count(name)} steps are called {name!r}; ids are unique"
+        )
 
 
 def _step_problems(step: Mapping[str, Any], mandate: Mandate, catalog: Catalog) -> Iterator[Problem]:
     name, entry = step["id"], catalog.tools.get(step["tool"])
     if not _STEP_ID.fullmatch(name):
-        yield Problem(code="bad-step-id", step=name, message=f"{name!r}: a step id is [a-z][a-z0-9_-]*, at most 32 characters")
+        yield Problem(
+            code="bad-step-id", step=name, message=f"{name!r}: a step id is [a-z][a-z0-9_-]*, at most 32 characters"
+        )
     if name in GATE:
-        yield Problem(code="bad-step-id", step=name, message=f"{name!r}: is the name of a task that the gate appends; choose another")
+        yield Problem(
+            code="bad-step-id",
+            step=name,
+            message=f"{name!r}: is the name of a task that the gate appends; choose another",
+        )
     if len(step["why"]) > MAX_WHY:
-        yield Problem(code="why-too-long", step=name, message=f"why has {len(step['why'])} characters; at most {MAX_WHY} are allowed")
+        yield Problem(
+            code="why-too-long",
+            step=name,
+            message=f"why has {len(step['why'])} characters; at most {MAX_WHY} are allowed",
+        )
     if entry is None:
         yield _no_such_tool(name, step["tool"], catalog)
         return
@@ -138,11 +160,14 @@ def _input_problems(step: Mapping[str, Any], steps: Sequence[Mapping[str, Any]],
             message = f"inputs.{key}: {entry.name} takes no such input{nearest(key, entry.inputs)}; allowed: {allowed}"
             yield Problem(code="unknown-input", step=name, message=message)
         elif giver is not None and giver.result is not wanted.result:
-            message = f"inputs.{key}: takes {wanted.result.__name__}, but {source!r} ({giver.name}) gives {giver.result.__name__}"
+            takes, gives = wanted.result.__name__, giver.result.__name__
+            message = f"inputs.{key}: takes {takes}, but {source!r} ({giver.name}) gives {gives}"
             yield Problem(code="wrong-input-type", step=name, message=message)
     for key, wanted in entry.inputs.items() if entry else ():
         if wanted.required and key not in step["inputs"]:
-            yield Problem(code="missing-input", step=name, message=f"inputs.{key}: {step['tool']} needs {wanted.result.__name__}")
+            yield Problem(
+                code="missing-input", step=name, message=f"inputs.{key}: {step['tool']} needs {wanted.result.__name__}"
+            )
 
 
 def _graph_problems(steps: Sequence[Mapping[str, Any]], catalog: Catalog) -> Iterator[Problem]:
@@ -159,7 +184,11 @@ def _graph_problems(steps: Sequence[Mapping[str, Any]], catalog: Catalog) -> Ite
     useful = _leading_to(proposing, edges) or {source for sources in edges.values() for source in sources}
     for step in steps:
         if step["id"] not in useful and step["id"] not in proposing and step["id"] not in circle:
-            yield Problem(code="dead-step", step=step["id"], message="feeds nothing: no step on the way to the proposal takes its result")
+            yield Problem(
+                code="dead-step",
+                step=step["id"],
+                message="feeds nothing: no step on the way to the proposal takes its result",
+            )
 
 
 def _result_of(step: Mapping[str, Any], catalog: Catalog) -> type | None:

@@ -210,4 +210,3 @@ class SituationFile(Situation):
 def read_situation(content: Mapping[str, Any], source: str) -> SituationFile:
     """Build a situation from a file's content. Raises UnusableInput with one line."""
     return checked(SituationFile, content, source)
-

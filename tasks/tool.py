@@ -48,7 +48,9 @@ def _in_the_universe(symbol: str, info: ValidationInfo) -> str:
     universe = (info.context or {}).get("universe", ())
     if symbol not in universe:
         hint = nearest(symbol, universe)
-        raise PydanticCustomError("unknown-symbol", "{symbol} is not in the mandate's universe{hint}", {"symbol": symbol, "hint": hint})
+        raise PydanticCustomError(
+            "unknown-symbol", "{symbol} is not in the mandate's universe{hint}", {"symbol": symbol, "hint": hint}
+        )
     return symbol
 
 
@@ -122,12 +124,28 @@ def _read(function: Any, freshness: FreshnessClass, kind: Kind, check: Any) -> T
         elif (name, hint) in {("mandate", Mandate), ("now", datetime)}:
             wants.add(name)
         else:
-            raise CatalogError(f"tool {function.__name__}: parameter {name!r} is no params, input, door, mandate or now")
+            raise CatalogError(
+                f"tool {function.__name__}: parameter {name!r} is no params, input, door, mandate or now"
+            )
     result_type = hints.get("return")
     if result_type not in RESULTS:
-        raise CatalogError(f"tool {function.__name__}: returns {result_type!r}; allowed: {', '.join(r.__name__ for r in RESULTS)}")
+        raise CatalogError(
+            f"tool {function.__name__}: returns {result_type!r}; allowed: {', '.join(r.__name__ for r in RESULTS)}"
+        )
     summary = (inspect.getdoc(function) or "").split("\n", 1)[0]
-    return Tool(function.__name__, function, params, inputs, doors, result_type, freshness, kind, summary, frozenset(wants), check)
+    return Tool(
+        function.__name__,
+        function,
+        params,
+        inputs,
+        doors,
+        result_type,
+        freshness,
+        kind,
+        summary,
+        frozenset(wants),
+        check,
+    )
 
 
 def _result_in(hint: Any) -> tuple[type[BaseModel] | None, bool]:

@@ -39,7 +39,14 @@ def _call(home: Path, surroundings: dict[str, str]) -> Call:
     def call(*arguments: object, cwd: Path = home) -> Said:
         command = [str(TRADEWRIGHT), *map(str, arguments)]
         done = subprocess.run(
-            command, env=surroundings, cwd=cwd, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL, check=False
+            command,
+            env=surroundings,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
@@ -48,7 +55,13 @@ def _call(home: Path, surroundings: dict[str, str]) -> Call:
 
 def _surroundings(home: Path) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "TRADEWRIGHT_"))}
-    return {**clean, "TRADEWRIGHT_HOME": str(home), "PREFECT_HOME": str(home / "no-prefect"), "NO_COLOR": "1", "COLUMNS": "100"}
+    return {
+        **clean,
+        "TRADEWRIGHT_HOME": str(home),
+        "PREFECT_HOME": str(home / "no-prefect"),
+        "NO_COLOR": "1",
+        "COLUMNS": "100",
+    }
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ from deployments import server as prefect_server
 
 def words(process: int) -> str:
     """Return a process's command line, empty if it is gone."""
-    shown = subprocess.run(["ps", "-ww", "-p", str(process), "-o", "args="], capture_output=True, text=True, check=False)
+    shown = subprocess.run(
+        ["ps", "-ww", "-p", str(process), "-o", "args="], capture_output=True, text=True, check=False
+    )
     return shown.stdout.strip()
 
 

@@ -45,7 +45,9 @@ def keep(page: Any, name: str) -> None:
 def artifact_of(server: Any, run: str) -> str:
     """Return the id of a run's artifact."""
     body = json.dumps({"flow_runs": {"id": {"any_": [run]}}}).encode()
-    request = urllib.request.Request(f"{server.api_url}/artifacts/filter", data=body, headers={"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        f"{server.api_url}/artifacts/filter", data=body, headers={"Content-Type": "application/json"}
+    )
     with urllib.request.urlopen(request, timeout=30) as answer:
         (found,) = json.loads(answer.read())
     return str(found["id"])

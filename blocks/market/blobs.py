@@ -2,9 +2,10 @@
 
 import hashlib
 import os
+import shutil
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +65,7 @@ class Blobs:
     def temporary(self) -> Path:
         """Return a name of this thread's own, on the same file system, that a sweep will find."""
         _make(self.folder / ".tmp")
-        return self.folder / ".tmp" / f"{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
+        return self.folder / ".tmp" / f"{_machine()}-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
 
     def there(self, part: Part) -> bool:
         """Tell whether a part's file is in its place."""
@@ -101,11 +102,18 @@ class Blobs:
         found = (*self.folder.glob("??/*.parquet"), *self.folder.glob(".tmp/*"))
         return [path for path in found if _age(path, now) > _KEPT]
 
-    def remove(self, paths: Iterable[Path], kept: set[str]) -> int:
+    def left_by_the_dead(self) -> list[Path]:
+        """Return the leftovers of processes of this machine that are no more."""
+        return [path for path in self.folder.glob(".tmp/*") if _is_of_a_dead_process(path.name)]
+
+    def remove(self, paths: Iterable[Path], kept: Collection[str] = ()) -> int:
         """Remove files, except blobs of the ids in `kept`; return how many."""
         gone = [path for path in paths if path.stem not in kept]
         for path in gone:
-            path.unlink(missing_ok=True)
+            if path.is_dir():  # what DuckDB had no memory for
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
         return len(gone)
 
 
@@ -153,6 +161,24 @@ def _age(path: Path, now: float) -> float:
         return now - path.stat().st_mtime
     except FileNotFoundError:
         return 0
+
+
+def _machine() -> str:
+    """Return what tells this machine from others, or a container from the next: process ids mean nothing there."""
+    return os.uname().nodename.replace("-", "_")
+
+
+def _is_of_a_dead_process(name: str) -> bool:
+    machine, process, *_ = *name.split("-"), ""
+    if machine != _machine() or not process.isdecimal():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        pass
+    return False
 
 
 def _sha256(path: Path) -> str:

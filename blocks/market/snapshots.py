@@ -1,6 +1,7 @@
 """Snapshots: files first, then one entry in the ledger, so that all parts of a snapshot are there or none is."""
 
 import datetime as dt
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ SAMPLE = "sample"
 
 _ENTRY = "snapshot"
 _SCHEMA_VERSION = 1
+_DAY = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Snapshots:
 
     def __init__(self, home: Path, ledger: Ledger) -> None:
         self.blobs = Blobs(home / "blobs")
+        self._swept = home / "derived" / "swept"  # its date is that of the last sweep
         self._ledger = ledger
 
     def put(
@@ -104,6 +107,16 @@ class Snapshots:
         with self._ledger.writing() as book:  # a writer that is about to name one of them looks again after us
             kept = {part["blob"] for entry in book.all(_ENTRY) for part in entry.body["parts"].values()}
             return self.blobs.remove(old, kept)
+
+    def tidy(self, now: dt.datetime) -> int:
+        """Remove what processes that are no more left half-written, and sweep once a day; return how many files."""
+        gone = self.blobs.remove(self.blobs.left_by_the_dead())
+        if not self._swept.exists() or now.timestamp() - self._swept.stat().st_mtime > _DAY:
+            gone += self.sweep(now)
+            self._swept.parent.mkdir(parents=True, exist_ok=True)
+            self._swept.touch()
+            os.utime(self._swept, (now.timestamp(), now.timestamp()))
+        return gone
 
     def faults(self) -> list[str]:
         """Read every file; return what is wrong, by snapshot and blob."""

@@ -134,6 +134,13 @@ class MarketStore:
         """Remove what killed writers left behind, once it is an hour old; return how many files."""
         return self._snapshots.sweep(now)
 
+    def tidy(self, now: dt.datetime) -> int:
+        """Do at a start what costs no time then: see to the leftovers of the dead, and sweep if it is a day since."""
+        try:
+            return self._snapshots.tidy(now)
+        except OSError as error:
+            raise MarketError(f"{self.home} cannot be tidied up: {error}") from None
+
     def faults(self) -> list[str]:
         """Read every file there is; return what is wrong; empty means the store is whole."""
         return self._snapshots.faults() + self._compacted.faults()

@@ -49,7 +49,7 @@ def weights_of(mandate: Mandate, returns: Mapping[str, list[float]]) -> dict[str
 
 
 def spread_within(room: Mapping[str, Room], shares: Mapping[str, Decimal], total: Decimal) -> dict[str, Decimal]:
-    """Return weights in proportion to `shares`, held within `room`, that sum to `total` or as near below as six decimals allow.
+    """Return weights in proportion to `shares`, within `room`, that sum to `total`, or just below for six decimals.
 
     The weight of s is k x share(s), cut to its room; the sum grows with k in straight pieces, so k is found exactly.
     Raises WeightsError where the room does not allow the total.

@@ -42,7 +42,7 @@ async def inspect(desk: Desk, plan: Plan, results: Mapping[str, Result]) -> Insp
     """Read quotes and account afresh, work the targets out again, judge the plan's proposal; record the verdict."""
     drafting = next(step for step in plan.steps if desk.catalog.tools[step.tool].result is Proposal)
     proposal = Proposal.model_validate(results[drafting.id].value)
-    targets = _recomputed(desk, plan, drafting, results)
+    targets = _recomputed(desk, plan, results)
     situation, snapshots = await look(desk, targets)
     verdict = with_checks(
         verify(situation, proposal.orders),
@@ -72,7 +72,7 @@ async def look(desk: Desk, targets: dict[str, Decimal] | None) -> tuple[Situatio
     return situation, (quotes.snapshot, account)
 
 
-def _recomputed(desk: Desk, plan: Plan, drafting: Step, results: Mapping[str, Result]) -> dict[str, Decimal] | None:
+def _recomputed(desk: Desk, plan: Plan, results: Mapping[str, Result]) -> dict[str, Decimal] | None:
     """Return the policy's weights from the pinned bars, whatever a step says; none where the mandate fixes them."""
     if desk.mandate.policy.method == "fixed":
         return None
