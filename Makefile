@@ -17,7 +17,7 @@ FORGET := $(shell test -x $(VENV)/bin/python && grep -qsF '$(CURDIR)/$(VENV)' $(
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-all lint types format bench lock up down clean forget
+.PHONY: help setup run test test-all nightly lint types format bench lock up down clean forget
 
 help: ## list what can be done
 	@echo "make TARGET, where TARGET is one of"
@@ -61,6 +61,10 @@ test: setup ## the tests for every change: under 10 minutes
 
 test-all: lint types ## lint, types, then every test, the slow ones too
 	@$(VENV)/bin/python -m pytest $(ARGS)
+
+nightly: setup ## the slow tests with 10,000 examples a property, and the store's chaos five times: hours
+	@TRADEWRIGHT_EXAMPLES=$${TRADEWRIGHT_EXAMPLES:-10000} $(VENV)/bin/python -m pytest --timeout 7200 $(ARGS)
+	@for turn in 1 2 3 4 5; do $(VENV)/bin/python -m pytest -q tests/test_store_chaos.py || exit 1; done
 
 lint: setup ## ruff's rules
 	@$(VENV)/bin/ruff check

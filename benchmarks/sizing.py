@@ -151,19 +151,19 @@ def bound_of(account: Account) -> float:
     """Return what no whole shares within cash can be nearer than: HiGHS's dual bound on a programme of our own here."""
     ideal = {s: account.target[s] / account.price[s] for s in account.weights}
     floor = {s: math.floor(value) for s, value in ideal.items()}
-    unit = float(account.equity)
-    price = [float(account.price[s]) / unit for s in account.weights]
-    # Columns: shares below the target, one share beyond it, and the distance of having none, which is always there.
-    beyond = [float(account.price[s] * (1 - 2 * (ideal[s] - floor[s]))) / unit for s in account.weights]
+    price = [float(account.price[s]) for s in account.weights]
+    # Columns: shares below the target, one share beyond it, and the distance of the floor, which is always there.
+    beyond = [float(account.price[s] * (1 - 2 * (ideal[s] - floor[s]))) for s in account.weights]
     found = milp(
-        [*(-each for each in price), *beyond, 1.0],
+        [*(-each for each in price), *beyond, float(account.away(floor))],
         integrality=1,
-        bounds=Bounds([0] * (2 * len(price)) + [1], [*floor.values(), *[1] * len(price), 1]),
-        constraints=LinearConstraint([[*price, *price, 0]], -math.inf, 1.0),
+        bounds=Bounds(
+            [*(-count for count in floor.values()), *[0] * len(price), 1], [*[0] * len(price), *[1] * len(price), 1]
+        ),
+        constraints=LinearConstraint([[*price, *price, 0]], -math.inf, float(account.equity - account.cost(floor))),
         options={"mip_rel_gap": 1e-9, "node_limit": 100_000},
     )
-    offset = float(sum(account.target.values())) / unit - 1.0
-    return (float(found.mip_dual_bound) + offset) * unit
+    return float(found.mip_dual_bound)
 
 
 def peers_said(accounts: list[Account]) -> tuple[list[dict[str, Any]], str]:

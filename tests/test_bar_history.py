@@ -1,7 +1,9 @@
 """Compacted bars: they answer as the snapshots do, to every pin; nothing is lost with them, and no reader trips."""
 
+import ast
 import datetime as dt
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -377,3 +379,27 @@ def test_two_that_compact_at_once_leave_one_file(store: MarketStore) -> None:
 
     assert 1 == len(compacted(store))
     assert from_snapshots(store, None) == answers(store, None)
+
+
+# ------------------------------------------------------------------------------------------------- who opens what
+
+
+def opened_in(path: Path) -> list[str]:
+    """Return what a file opens as a DuckDB file: its calls of `duckdb.connect`, its statements that attach."""
+    tree = ast.parse(path.read_text("utf-8"))
+    calls = (ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    connects = [call for call in calls if call.startswith("duckdb.connect(") and "':memory:'" not in call]
+    return connects + [text for text in texts if re.match(r"\s*attach\b", text, re.IGNORECASE)]
+
+
+def test_only_two_files_of_ours_open_a_duckdb_file_to_write() -> None:
+    files = [path for folder in ("blocks", "tasks", "flows", "deployments") for path in (ROOT / folder).rglob("*.py")]
+    found = {path.relative_to(ROOT).as_posix(): opened_in(path) for path in files}
+
+    assert {
+        "blocks/market/compacted.py": 1,  # a name of its own, renamed when it is whole
+        "blocks/market/connection.py": 1,  # to read
+        "blocks/market/notebook.py": 1,  # a name of its own, renamed when it is whole
+    } == {name: len(opens) for name, opens in found.items() if opens}
+    assert "(read_only)" in (ROOT / "blocks/market/connection.py").read_text("utf-8")

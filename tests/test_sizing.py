@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tasks.executors import optimise, sheet
 from tasks.executors.draft import draft
-from tasks.executors.optimise import MIP_REL_GAP, NODE_LIMIT, Distributed, distribute
+from tasks.executors.optimise import MIP_REL_GAP, NODE_LIMIT, ROUNDING_GAP, Distributed, distribute
 from tasks.executors.sharing import Budgets, Lot, share_out
 from tasks.executors.sheet import Answer, Sheet
 from tasks.executors.taking_back import mended
@@ -152,7 +152,7 @@ def test_a_programme_says_how_it_was_bounded_and_that_it_was_proved() -> None:
 
     assert {"A": 2, "B": 2, "C": 2} == found.given
     assert away(TIGHT, found.given) < away(TIGHT, share_out(TIGHT, TIGHT_CASH))
-    told = ("milp", Decimal(0), NODE_LIMIT, MIP_REL_GAP, "proved within mip_rel_gap")
+    told = ("milp", Decimal(0), NODE_LIMIT, ROUNDING_GAP, "proved within mip_rel_gap")
     assert told == tuple(dict(found.sizing).values())
 
 
@@ -302,7 +302,7 @@ def test_a_fractional_account_has_nothing_to_round() -> None:
 
     assert proposal.sizing is not None
     assert ("greedy", None) == (proposal.sizing.method, proposal.sizing.node_limit)
-    assert proposal.sizing.gap <= MIP_REL_GAP * 10
+    assert proposal.sizing.gap <= MIP_REL_GAP
     assert verify(asked, proposal.orders).approved
 
 

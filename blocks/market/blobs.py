@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from blocks.errors import MarketError
 from blocks.market.connection import cursor, pattern
 from blocks.market.shapes import Shape
-from blocks.market.staging import Table, content_id, staged
+from blocks.market.staging import Selected, Table, content_id, staged
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -42,7 +42,7 @@ class Blobs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
 
-    def put(self, table: Table) -> Part:
+    def put(self, table: Table | Selected) -> Part:
         """Return the part that holds these rows, writing it unless it is there. Raises MarketError."""
         try:
             with staged(table) as duck:
@@ -51,7 +51,7 @@ class Blobs:
         except OSError as error:
             raise MarketError(f"{self.folder} cannot be written to: {error}") from None
 
-    def _write(self, duck: "DuckDBPyConnection", table: Table, blob: str) -> Part:
+    def _write(self, duck: "DuckDBPyConnection", table: Table | Selected, blob: str) -> Part:
         temporary = self.temporary()
         duck.execute(_WRITE, {"path": str(temporary)})
         part = _part(temporary, table, blob)
@@ -125,7 +125,7 @@ def into_place(temporary: Path, path: Path) -> None:
     _sync(path.parent)
 
 
-def _found(path: Path, table: Table, blob: str) -> Part | None:
+def _found(path: Path, table: Table | Selected, blob: str) -> Part | None:
     """Return the part that is there already. It is looked into: an altered file must not become the truth."""
     try:
         if not _says(path, table.shape, blob):
@@ -152,7 +152,7 @@ def _says(path: Path, shape: Shape, blob: str) -> bool:
         duck.execute("drop table if exists found")
 
 
-def _part(path: Path, table: Table, blob: str) -> Part:
+def _part(path: Path, table: Table | Selected, blob: str) -> Part:
     return Part(blob, len(table), path.stat().st_size, _sha256(path))
 
 

@@ -14,7 +14,7 @@ from blocks.market.blobs import Blobs, Part
 from blocks.market.connection import ask, pattern
 from blocks.market.records import Row
 from blocks.market.shapes import Shape
-from blocks.market.staging import Table
+from blocks.market.staging import Selected, Table
 from blocks.values import iso
 
 SAMPLE = "sample"
@@ -48,7 +48,12 @@ class Snapshots:
         self._ledger = ledger
 
     def put(
-        self, kind: str, source: str, as_of: dt.datetime | dt.date, tables: Mapping[str, Table], meta: Mapping[str, Any]
+        self,
+        kind: str,
+        source: str,
+        as_of: dt.datetime | dt.date,
+        tables: Mapping[str, Table | Selected],
+        meta: Mapping[str, Any],
     ) -> str:
         """Record an observation; return its id: the same content again is the same snapshot. Raises MarketError."""
         parts = {name: self.blobs.put(table) for name, table in tables.items()}

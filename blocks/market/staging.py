@@ -32,14 +32,30 @@ class Table:
         return len(self.columns[self.shape.key[0]])
 
 
+@dataclass(frozen=True)
+class Selected:
+    """Values to be stored that this thread's cursor has already, typed and judged, as a temporary table."""
+
+    shape: Shape
+    name: str
+    rows: int
+
+    def __len__(self) -> int:
+        return self.rows
+
+
 @contextmanager
-def staged(table: Table) -> Iterator["DuckDBPyConnection"]:
+def staged(table: Table | Selected) -> Iterator["DuckDBPyConnection"]:
     """Hold the rows, sorted, as the cursor's temporary table `staged`. Raises MarketError for what does not fit."""
     import duckdb  # noqa: PLC0415
 
     duck = cursor()
     try:
-        _load(duck, table)
+        if isinstance(table, Selected):
+            ordered = f"select {table.shape.names} from {table.name} order by {table.shape.order}"  # noqa: S608
+            duck.execute(f"create or replace temp table staged as {ordered}")
+        else:
+            _load(duck, table)
         _check_once(duck, table.shape)
         yield duck
     except duckdb.DataError as error:

@@ -11,6 +11,7 @@ from blocks.brokers.port import AccountState, WorkingOrder
 from blocks.errors import MarketError
 from blocks.ledger import Ledger
 from blocks.market.bar_table import BarTable
+from blocks.market.bulk import PlainBars
 from blocks.market.compacted import Compacted, CompactedBars
 from blocks.market.history import BarFile, BarHistory
 from blocks.market.notebook import publish
@@ -54,6 +55,10 @@ class MarketStore:
         if not len(bars):
             raise MarketError(f"no bars to record from {source}")
         return self._snapshots.put("bars", source, max(bars.session), bar_tables(bars), meta or {})
+
+    def put_plain_bars(self, source: str, bars: PlainBars) -> str:
+        """Record a plain file's bars; return the snapshot's id, the same as `put_bars`. Raises MarketError."""
+        return self._snapshots.put("bars", source, bars.last, bars.tables, {})
 
     def put_closes(
         self,

@@ -15,8 +15,9 @@ from tasks.executors.sharing import Budgets, Lot, hand_out, offer_again, share_o
 from tasks.executors.taking_back import mended, nearest_within
 from tasks.situation import Sizing
 
-NODE_LIMIT = 100
-MIP_REL_GAP = Decimal("1e-6")
+NODE_LIMIT = 50
+ROUNDING_GAP = Decimal("1e-6")  # mip_rel_gap where trades compete only for what rounding takes: quick to prove
+MIP_REL_GAP = Decimal("1e-5")  # where they compete for more
 SHARED_OUT_GAP = Decimal("1e-3")  # and the spread: so near to the bound, a share in proportion is taken as it is
 LARGEST = 1000  # lots; more take the solver too long, and a share too much or too little hardly shows among so many
 
@@ -62,6 +63,11 @@ class _Contest:
         """Return what no share-out can go below."""
         return least_distance(self.lots, self.budgets)
 
+    @cached_property
+    def _mip_rel_gap(self) -> Decimal:
+        only_rounding = self.rounded is not None and len(self.lots) <= self.budgets.orders
+        return ROUNDING_GAP if only_rounding else MIP_REL_GAP
+
     def why_not_to_ask(self) -> str:
         """Return why the solver need not or cannot help, or nothing."""
         if self._is_near_enough():
@@ -80,7 +86,7 @@ class _Contest:
         """
         away = distance(self.lots, self.start)
         if self.rounded is not None:
-            return away - self.bound <= MIP_REL_GAP * away
+            return away - self.bound <= self._mip_rel_gap * away
         return away - self.bound <= SHARED_OUT_GAP * away + spread_paid(self.lots, self.start)
 
     def as_started(self, note: str) -> Distributed:
@@ -89,16 +95,14 @@ class _Contest:
 
     def programmed(self) -> Distributed:
         """Return what the solver betters, or the start where it betters nothing."""
-        # Where turnover is scarce, sells take a spread less of it than buys: all sells and no buys would be the nearest.
-        balanced = sum((lot.price * lot.most for lot in self.lots), Decimal(0)) > self.budgets.turnover
-        answer = Programme(self.lots, self.budgets, self.start, balanced).solved(NODE_LIMIT, float(MIP_REL_GAP))
+        answer = Programme(self.lots, self.budgets, self.start).solved(NODE_LIMIT, float(self._mip_rel_gap))
         best = _nearest_of(self.lots, (self.start, _settled(self.lots, answer.steps, self.budgets)))
-        known = self.bound if balanced or answer.bound is None else max(self.bound, answer.bound)
+        known = self.bound if answer.bound is None else max(self.bound, answer.bound)
         sizing = Sizing(
             method="greedy" if best is self.start else "milp",
             gap=self._gap(best, known),
             node_limit=NODE_LIMIT,
-            mip_rel_gap=MIP_REL_GAP,
+            mip_rel_gap=self._mip_rel_gap,
             note=answer.message,
         )
         return Distributed(best, sizing)

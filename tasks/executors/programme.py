@@ -25,7 +25,7 @@ class Suggestion:
     """Steps that may be better, and what no steps in the programme can better."""
 
     steps: dict[str, int]  # empty if nothing was found
-    bound: Decimal | None  # of the distance
+    bound: Decimal | None  # of the distance; none where it holds only for share-outs with no more sells
     message: str
 
 
@@ -36,7 +36,6 @@ class Programme:
     lots: Sequence[Lot]
     budgets: Budgets
     start: Mapping[str, int]
-    balanced: bool  # whether no more is to be sold than in the start
 
     def solved(self, node_limit: int, mip_rel_gap: float) -> Suggestion:
         """Put it to the solver and return what it suggests."""
@@ -50,7 +49,8 @@ class Programme:
             sheet.row(-math.inf, ordered, self.budgets.orders)
         self._limit_money(sheet, moves)
         answer = sheet.least(node_limit, mip_rel_gap)
-        bound = Decimal(answer.bound) * Decimal(self._unit) if math.isfinite(answer.bound) else None
+        known = math.isfinite(answer.bound) and not self._limits_sells
+        bound = Decimal(answer.bound) * Decimal(self._unit) if known else None
         return Suggestion(self._steps(answer.values, moves), bound, answer.message)
 
     @cached_property
@@ -65,6 +65,12 @@ class Programme:
     @cached_property
     def _scarce(self) -> bool:
         return len(self.lots) > self.budgets.orders
+
+    @cached_property
+    def _limits_sells(self) -> bool:
+        """Tell whether two sides share scarce turnover: sells take a spread less of it, all sells would be nearest."""
+        wanted = sum((lot.price * lot.most for lot in self.lots), Decimal(0))
+        return wanted > self.budgets.turnover and len({lot.side for lot in self.lots}) > 1
 
     @cached_property
     def _floor(self) -> dict[str, int]:
@@ -93,7 +99,7 @@ class Programme:
         turnover, cash = left_over(self.lots, self._floor, self.budgets)
         sells, buys = self._spent(moves, "sell"), self._spent(moves, "buy")
         sheet.row(-math.inf, {**sells, **buys}, self._scaled(turnover))
-        if self.balanced and sells and buys:
+        if self._limits_sells:
             sheet.row(-math.inf, sells, self._scaled(self._more_to_sell()))
         if buys:
             self._limit_buys(sheet, sells, buys, cash)
