@@ -149,7 +149,7 @@ def verify_orders(files: Sequence[Path], *, as_json: bool) -> int:
             "checks": said.pop("checks"),
             **said,
         }
-        lines = [f"{' '.join(filter(None, (reason.check, reason.symbol)))}: {reason.reason}" for reason in verdict.reasons]
+        lines = [f"{reason.check} {reason.symbol}".rstrip() + f": {reason.reason}" for reason in verdict.reasons]
         head = "approved" if verdict.approved else "refused"
         return (
             int(not verdict.approved),
