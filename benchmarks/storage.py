@@ -89,7 +89,7 @@ def history(folder: Path, symbols: int, days: int) -> dict[str, Any]:
         "latest bars as of a day, ms": compared(
             store=[lambda day=day: store.latest_bars(names, day, pin) for day in asked],
             plain=[lambda day=day: plain.execute(_LATEST, window(names, day)).fetchall() for day in asked],
-            pandas=[lambda day=day: frame.loc[:day, names].iloc[-2:] for day in asked],
+            pandas=[lambda day=day: frame.loc[: pd.Timestamp(day), names].iloc[-2:] for day in asked],
             snapshots=[lambda day=day: store._history(pin, None).latest(names, day) for day in asked[:3]],  # noqa: SLF001
         ),
         "history of one symbol, ms": compared(
@@ -106,7 +106,7 @@ _ONE = "select * from bars where symbol = $symbol order by date"
 
 def window(symbols: list[str], day: dt.date) -> dict[str, Any]:
     """Return what the plain table is asked for: it is told where to look, as the store tells itself."""
-    return {"first": day - dt.timedelta(days=14), "last": day, "symbols": symbols}
+    return {"first": day - dt.timedelta(days=7), "last": day, "symbols": symbols}
 
 
 def ingest(store: MarketStore, prices: Path, raw: float) -> dict[str, Any]:
@@ -171,9 +171,10 @@ def contended(folder: Path) -> dict[str, Any]:
     home = folder / "contended"
     MarketStore(home, Ledger(home / "ledger.db", wall)).put_quotes("ib", wall(), quotes(Decimal(1)))
     begin = time.time() + 6
+    me = (sys.executable, __file__)
     roles = ["write"] * 4 + ["read"] * 2
     running = [
-        subprocess.Popen([sys.executable, __file__, "--work", role, str(home), str(begin)], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*me, "--work", role, str(home), str(begin)], stdout=subprocess.PIPE, text=True)
         for role in roles
     ]
     took = [json.loads(process.communicate()[0]) for process in running]
