@@ -306,7 +306,7 @@ def test_people_are_told_in_words(tradewright: Call, home: Path) -> None:
     assert "sell 100 OAK at 100.00" == drafted.out.splitlines()[0]
     assert "cash after: 2000.00" == drafted.out.splitlines()[-1]
     assert (1, True) == (refused.status, "two.json:\nrefused:" in refused.out)
-    assert "account_is_the_mandates : account 'X' answered, the mandate is for 'DU777'" in refused.out
+    assert "account_is_the_mandates: account 'X' answered, the mandate is for 'DU777'" in refused.out
 
 
 # Files that cannot be used
