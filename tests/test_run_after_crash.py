@@ -140,6 +140,7 @@ def test_after_a_kill_a_new_run_settles_what_was_left_and_sizes_anew(
     assert_our_ledger_tells_what_the_broker_has_booked(ledger)
 
 
+@pytest.mark.slow
 def test_after_a_kill_a_retry_finishes_exactly_the_orders_that_were_committed_to(
     served: Any, server: Any, home: Path
 ) -> None:

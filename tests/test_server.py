@@ -85,6 +85,7 @@ def test_the_server_stays_up_for_the_next_command_and_down_ends_it(tradewright: 
 
 
 @pytest.mark.prefect
+@pytest.mark.slow
 def test_a_server_that_was_killed_is_started_anew(tradewright: Any, home: Path) -> None:
     tradewright("up")
     before = json.loads((home / "server.json").read_text())["process"]
