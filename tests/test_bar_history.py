@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from blocks.errors import MarketError
 from blocks.ledger import Ledger
 from blocks.market.bar_table import BarTable
+from blocks.market.compacted import _LAYOUT
 from blocks.market.connection import ask, cursor
 from blocks.market.store import MarketStore
 
@@ -132,6 +134,18 @@ def test_an_older_pin_is_not_shown_what_was_compacted_later(store: MarketStore) 
 
     assert [Decimal(1)] == [bar.close for bar in store.history("A", day(9), first)]
     assert [Decimal(2)] == [bar.close for bar in store.history("A", day(9), None)]
+
+
+def test_the_last_bar_may_be_new_and_the_one_before_long_compacted(store: MarketStore) -> None:
+    put(store, "csv", {("A", DAY): "1", ("B", day(399)): "2"})
+    store.compact()
+    put(store, "csv", {("A", day(400)): "3", ("B", day(400)): "4"})
+
+    latest = store.latest_bars(SYMBOLS, day(900), None)
+
+    assert {"A": [day(400), DAY], "B": [day(400), day(399)]} == {
+        symbol: [bar.session for bar in bars if bar] for symbol, bars in latest.items()
+    }
 
 
 def test_what_is_compacted_is_really_read(store: MarketStore) -> None:
@@ -403,3 +417,7 @@ def test_only_two_files_of_ours_open_a_duckdb_file_to_write() -> None:
         "blocks/market/notebook.py": 1,  # a name of its own, renamed when it is whole
     } == {name: len(opens) for name, opens in found.items() if opens}
     assert "(read_only)" in (ROOT / "blocks/market/connection.py").read_text("utf-8")
+
+
+def test_the_layout_names_the_duckdb_that_is_installed() -> None:
+    assert _LAYOUT.endswith(f"-duckdb-{version('duckdb')}")

@@ -137,13 +137,13 @@ class CompactedBars:
         spill = {"temp_directory": f"{path}.spill"}  # where there is room, and where a sweep finds it
         try:
             with duckdb.connect(str(path), config=settings() | spill) as duck:
-                _fill(duck, self._listed(found, "bars"), holdings(self._listed(found, "symbols")))
+                _fill(duck, listed(self._parts(found, "bars")), holdings(self._parts(found, "symbols")))
         except duckdb.Error as error:
             raise MarketError(f"bars cannot be compacted: {str(error).partition(chr(10))[0]}") from None
 
-    def _listed(self, found: Sequence[Snapshot], part: str) -> dict[str, Any]:
+    def _parts(self, found: Sequence[Snapshot], part: str) -> list[tuple[Path, int, bool]]:
         blobs = self._snapshots.blobs
-        return listed([(blobs.open(each.parts[part]), each.seq, each.source == SAMPLE) for each in found])
+        return [(blobs.open(each.parts[part]), each.seq, each.source == SAMPLE) for each in found]
 
 
 def _rows(found: Sequence[Snapshot]) -> int:

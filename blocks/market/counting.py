@@ -1,8 +1,9 @@
 """Which rows count: of the sample none that another source holds, and of the rest the later snapshot's."""
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,7 @@ select {BARS.names}, seq, sample
 from read_parquet($files, filename = 'path', hive_partitioning = false) join {_LISTED} using (path)
 """  # noqa: S608
 
-_HELD = f"""
-select symbol, seq, sample, first_session, last_session
-from read_parquet($files, filename = 'path', hive_partitioning = false) join {_LISTED} using (path)
-where $symbols::varchar[] is null or symbol in (select unnest($symbols::varchar[]))
-"""  # noqa: S608
+_SPANS = "select symbol, first_session, last_session from read_parquet($path, hive_partitioning = false)"
 
 
 @dataclass(frozen=True)
@@ -36,9 +33,19 @@ class Holding:
     last: dt.date
 
 
-def holdings(files: Mapping[str, Any], symbols: Sequence[str] | None = None) -> list[Holding]:
-    """Return what `listed` files hold, of all symbols or of some. Raises MarketError."""
-    return [Holding(*row) for row in ask(_HELD, {**files, "symbols": symbols})] if files["files"] else []
+def holdings(files: Iterable[tuple[Path, int, bool]], symbols: Collection[str] | None = None) -> list[Holding]:
+    """Return what files of symbols hold, of all symbols or of some. Raises MarketError."""
+    return [
+        Holding(symbol, seq, sample, *spans[symbol])
+        for path, seq, sample in files
+        for spans in [_spans(path)]
+        for symbol in (spans if symbols is None else spans.keys() & symbols)
+    ]
+
+
+@lru_cache(maxsize=1000)  # a blob never changes, and every read asks
+def _spans(path: Path) -> dict[str, tuple[dt.date, dt.date]]:
+    return {symbol: (first, last) for symbol, first, last in ask(_SPANS, {"path": pattern(path)})}
 
 
 def counting(sources: Sequence[str], held: Iterable[Holding], *, once: bool, where: str = "true") -> str:

@@ -1,7 +1,6 @@
 """Bars as they were known at one point of the ledger: of every snapshot, the row that counts."""
 
 import datetime as dt
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,19 +11,16 @@ from blocks.market.compacted import Compacted
 from blocks.market.connection import ask
 from blocks.market.counting import FILES, Holding, asked_for, counting, elsewhere, holdings, listed
 from blocks.market.quotes import Bar
-from blocks.market.records import Row, Window, bar_of
+from blocks.market.records import Row, Window, each_bar
 from blocks.market.shapes import BARS
 
 _ASKED = "session between $first and $last and symbol in (select unnest($symbols::varchar[]))"
 
-_EVERY = f"""
-select {BARS.spelled} from ({{}}) counting order by counting.session, counting.symbol
-"""  # noqa: S608
+_EVERY = f"select {BARS.spelled} from ({{}})"  # noqa: S608
 
 _LATEST = f"""
 select {BARS.spelled} from ({{}}) counting
-qualify row_number() over (partition by symbol order by session desc) <= $count
-order by counting.session, counting.symbol
+qualify row_number() over (partition by symbol order by counting.session desc) <= $count
 """  # noqa: S608
 
 _CLOSES = """
@@ -34,7 +30,8 @@ where session in (select distinct session from counting order by session desc li
 order by session, symbol
 """
 
-_FORTNIGHT = 14  # days in which whatever still trades has two bars
+_WEEK = 7  # days in which what still trades has two bars, but for a few weeks in a century
+_FORTNIGHT = 14
 _FEW = 50  # symbols for which it is quicker to look at each than at all that traded in a year
 
 
@@ -75,19 +72,18 @@ class BarHistory:
         """Return each symbol's last bar and the one before; a symbol without any is left out."""
         held = self._counting(symbols)
         last = min(as_of, max((holding.last for holding in held), default=as_of))
-        since = _back(last, _FORTNIGHT)
-        rows = self._rows(_LATEST, "by_date", held, since, last, 2)
-        enough = {symbol for symbol, times in Counter(row[1] for row in rows).items() if times == 2}
-        thin = [holding for holding in held if holding.symbol not in enough]
-        if any(holding.first < since for holding in thin):
-            older = self._rows(_LATEST, "by_symbol", thin, dt.date.min, last, 2)
-            rows = [row for row in rows if row[1] in enough] + older
-        return {symbol: (its[-1], its[-2] if its[1:] else None) for symbol, its in _by_symbol(rows).items()}
+        since = _back(last, _WEEK)
+        found = _by_symbol(self._rows(_LATEST, "by_date", held, since, last, 2))
+        thin = {holding.symbol for holding in held if holding.first < since and len(found.get(holding.symbol, ())) < 2}
+        if thin:
+            held = [holding for holding in held if holding.symbol in thin]
+            found |= _by_symbol(self._rows(_LATEST, "by_symbol", held, dt.date.min, last, 2))
+        return {symbol: (its[-1], its[-2] if its[1:] else None) for symbol, its in found.items()}
 
     def history(self, symbol: str, as_of: dt.date) -> tuple[Bar, ...]:
         """Return all of a symbol's bars, by session."""
         rows = self._rows(_EVERY, "by_symbol", self._counting([symbol]), dt.date.min, as_of)
-        return tuple(bar_of(row) for row in rows)
+        return tuple(each_bar(sorted(rows)))
 
     def closes(self, symbols: Iterable[str], sessions: int, as_of: dt.date) -> Window:
         """Return the last sessions in which any of the symbols has a bar, and each symbol's close in them, or None."""
@@ -103,15 +99,16 @@ class BarHistory:
 
     def _counting(self, symbols: Iterable[str]) -> list[Holding]:
         """Return who holds these symbols, without the sample where another source does."""
-        held = self._holdings(list(symbols))
+        held = self._holdings(symbols)
         others = set(elsewhere(held))
         return [holding for holding in held if not (holding.sample and holding.symbol in others)]
 
-    def _holdings(self, symbols: list[str] | None) -> list[Holding]:
-        held = holdings(listed([(self._open(file.symbols), file.seq, file.sample) for file in self._files]), symbols)
+    def _holdings(self, symbols: Iterable[str] | None) -> list[Holding]:
+        wanted = None if symbols is None else set(symbols)
+        held = holdings([(self._open(file.symbols), file.seq, file.sample) for file in self._files], wanted)
         if self._compacted:
             known = self._compacted.held
-            held += [known[symbol] for symbol in (known if symbols is None else set(symbols)) if symbol in known]
+            held += [known[symbol] for symbol in (known if wanted is None else known.keys() & wanted)]
         return held
 
     def _rows(
@@ -133,8 +130,7 @@ class BarHistory:
 
 def _by_symbol(rows: Iterable[Row]) -> dict[str, list[Bar]]:
     bars: dict[str, list[Bar]] = {}
-    for row in rows:
-        bar = bar_of(row)
+    for bar in each_bar(sorted(rows)):  # by session; it takes DuckDB longer
         bars.setdefault(bar.symbol, []).append(bar)
     return bars
 

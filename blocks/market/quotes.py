@@ -1,8 +1,8 @@
 """Quotes and bars: prices as a market source reports them."""
 
 import datetime as dt
-from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,8 +26,7 @@ class Quote(BaseModel):
     delayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """One session of one symbol, judged when it was put in. A source with closes only leaves the rest None."""
 
     session: dt.date
