@@ -44,6 +44,7 @@ def open_world(home: Path) -> World:
     """Open the state folder, with the sample prices in it."""
     ledger = Ledger(home / "ledger.db", wall)
     store = MarketStore(home, ledger)
+    store.tidy(wall())
     seed_sample(store)
     return World(ledger, store)
 
