@@ -17,7 +17,7 @@ FORGET := $(shell test -x $(VENV)/bin/python && grep -qsF '$(CURDIR)/$(VENV)' $(
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run test test-all nightly lint types format bench lock up down clean forget
+.PHONY: help setup run pure test test-all nightly lint types format bench lock up down clean forget
 
 help: ## list what can be done
 	@echo "make TARGET, where TARGET is one of"
@@ -56,14 +56,17 @@ $(READY): $(LOCKED) pyproject.toml
 run: setup ## rebalance once: sample data, paper account, no model
 	@$(VENV)/bin/tradewright run $(ARGS)
 
+pure: setup ## the tests of the rules alone, with a tenth of the examples: under 15 seconds
+	@TRADEWRIGHT_EXAMPLES_TIMES=0.1 $(VENV)/bin/python -m pytest -q $$(grep -l "mark.pure" tests/*.py) $(ARGS)
+
 test: setup ## the tests for every change: under 10 minutes
 	@$(VENV)/bin/python -m pytest -m "not slow" $(ARGS)
 
 test-all: lint types ## lint, types, then every test, the slow ones too
 	@$(VENV)/bin/python -m pytest $(ARGS)
 
-nightly: setup ## the slow tests with 10,000 examples a property, and the store's chaos five times: hours
-	@TRADEWRIGHT_EXAMPLES=$${TRADEWRIGHT_EXAMPLES:-10000} $(VENV)/bin/python -m pytest --timeout 7200 $(ARGS)
+nightly: setup ## every test with 34 times the examples (10,000 for the gate), and the store's chaos five times: hours
+	@TRADEWRIGHT_EXAMPLES_TIMES=34 $(VENV)/bin/python -m pytest --timeout 7200 $(ARGS)
 	@for turn in 1 2 3 4 5; do $(VENV)/bin/python -m pytest -q tests/test_store_chaos.py || exit 1; done
 
 lint: setup ## ruff's rules

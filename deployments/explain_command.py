@@ -51,9 +51,7 @@ def _step(ledger: Ledger, body: dict[str, Any]) -> dict[str, Any]:
 
 def _told(said: dict[str, Any]) -> str:
     order = said["order"]
-    lines = [
-        "order {order_ref}: {side} {quantity} {symbol} at {limit}, account {account}".format(**order)
-    ]
+    lines = ["order {order_ref}: {side} {quantity} {symbol} at {limit}, account {account}".format(**order)]
     lines += [
         f"  became {state['state']}{': ' + state['message'] if state['message'] else ''}" for state in said["states"]
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.brokers.port import AccountState, Position, WorkingOrder
@@ -21,6 +21,7 @@ from tasks.executors.propose import draft_orders
 from tasks.executors.weights import WeightsError
 from tasks.situation import Account, Bars, Drift, Proposal, Quotes, Reason, RiskReport, Situation, Targets
 from tasks.wording import in_words
+from tests.examples import examples
 
 NOW = dt.datetime(2026, 3, 2, 15, 5, tzinfo=dt.UTC)
 FIRST = dt.date(2025, 1, 1)
@@ -65,7 +66,7 @@ def closes(draw: st.DrawFn) -> list[list[int]]:
     return draw(st.lists(column, min_size=1, max_size=5))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(closes())
 def test_risk_figures_are_those_of_an_independent_formula(columns: list[list[int]]) -> None:
     report = measure_risk(bars(**{f"S{number}": column for number, column in enumerate(columns)}))

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.errors import MarketError
@@ -24,6 +24,7 @@ from blocks.market.bar_table import BarTable
 from blocks.market.compacted import _LAYOUT
 from blocks.market.connection import ask, cursor
 from blocks.market.store import MarketStore
+from tests.examples import examples
 
 ROOT = Path(__file__).parent.parent
 DAY = dt.date(2026, 3, 2)
@@ -98,7 +99,7 @@ row_sets = st.dictionaries(
 steps = st.lists(st.tuples(st.sampled_from(["sample", "csv", "ib"]), row_sets, st.booleans()), min_size=2, max_size=5)
 
 
-@settings(deadline=None, max_examples=max(8, settings().max_examples // 12))
+@examples(8)
 @given(done=steps, at=st.integers(0, 3))
 def test_every_pin_reads_the_same_rows_compacted_or_not(
     tmp_path_factory: pytest.TempPathFactory, done: list[tuple[str, Rows, bool]], at: int

@@ -1,13 +1,12 @@
 """Orders go to the targets, within every limit, from usable figures only."""
 
 import json
-import time
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -16,6 +15,9 @@ from tasks.executors.draft import draft
 from tasks.executors.sharing import Budgets, Lot, share_out
 from tasks.situation import Proposal, Situation
 from tasks.verification.verdict import verify
+from tests.examples import examples
+
+pytestmark = pytest.mark.pure
 
 NOW = "2026-03-02T15:05:00Z"
 LONG_AGO = "2026-03-02T14:49:59Z"
@@ -790,7 +792,7 @@ def broken_by_all(situation: Situation, proposal: Proposal, equity: Fraction) ->
     return [rule for rule, holds in rules.items() if not holds]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(100)
 @given(situations())
 def test_every_draft_keeps_every_rule(situation: Situation) -> None:
     proposal, equity = draft(situation), equity_of(situation)
@@ -804,7 +806,7 @@ def test_every_draft_keeps_every_rule(situation: Situation) -> None:
     assert draft(situation) == proposal
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(100)
 @given(situations())
 def test_whatever_draft_returns_verify_approves(situation: Situation) -> None:
     proposal = draft(situation)
@@ -857,25 +859,9 @@ def extremes(draw: st.DrawFn) -> Situation | None:
         return None
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(200)
 @given(extremes())
 def test_no_situation_however_extreme_raises(situation: Situation | None) -> None:
     proposal = draft(situation) if situation else Proposal()
 
     assert Proposal.model_validate(json.loads(proposal.model_dump_json())) == proposal
-
-
-def test_five_thousand_symbols_take_no_more_than_a_few_seconds() -> None:
-    symbols = [f"S{number}" for number in range(5000)]
-    quotes = [quote(symbol, str(1 + number % 977)) for number, symbol in enumerate(symbols)]
-    held = {symbol: str(number % 7 * 30) for number, symbol in enumerate(symbols)}
-    limits = {"max_orders": 10_000, "max_turnover": "0.1"}
-    situation = Situation.model_validate(
-        content(dict.fromkeys(symbols, "0.0002"), held, quotes, cash="100000", limits=limits, min_trade=3000)
-    )
-
-    start = time.perf_counter()
-    proposal = draft(situation)
-
-    assert proposal.orders
-    assert time.perf_counter() - start < 10

@@ -1,28 +1,24 @@
 """Draft and verify are written apart: what the one returns the other approves, and nothing that was spoiled since."""
 
 import copy
-import os
 from collections.abc import Callable
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blocks.brokers.port import Order
 from tasks.executors.draft import draft
 from tasks.situation import Proposal, Situation
 from tasks.verification.verdict import verify
+from tests.examples import examples
+
+pytestmark = pytest.mark.pure
 
 Json = dict[str, Any]
 Spoil = Callable[[Json, Json], object]
-
-EXAMPLES = int(os.environ.get("TRADEWRIGHT_EXAMPLES", "300"))
-"""How many situations are tried; a nightly run says TRADEWRIGHT_EXAMPLES=10000."""
-
-THOROUGH = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-BRIEF = settings(THOROUGH, max_examples=max(30, EXAMPLES // 10))
 
 NOW = "2026-03-02T15:05:00Z"
 FRESH = ["2026-03-02T14:50:00Z", "2026-03-02T15:04:50Z", NOW]
@@ -178,7 +174,7 @@ def faults(situation: Situation, orders: tuple[Order, ...]) -> list[str]:
     return [f"{reason.check} {reason.symbol}: {reason.reason}" for reason in verify(situation, orders).reasons]
 
 
-@THOROUGH
+@examples(300)
 @given(situations())
 def test_whatever_draft_returns_verify_approves(content: Json) -> None:
     situation = Situation.model_validate(content)
@@ -188,7 +184,7 @@ def test_whatever_draft_returns_verify_approves(content: Json) -> None:
     assert not (proposal.refused and proposal.orders)
 
 
-@settings(THOROUGH, max_examples=EXAMPLES // 3)
+@examples(100)
 @given(situations())
 def test_where_there_is_no_draft_nothing_at_all_is_approved(content: Json) -> None:
     situation = Situation.model_validate(content)
@@ -196,7 +192,7 @@ def test_where_there_is_no_draft_nothing_at_all_is_approved(content: Json) -> No
     assert draft(situation).refused == bool(faults(situation, ()))
 
 
-@BRIEF
+@examples(30)
 @given(situations(), st.randoms(use_true_random=False))
 def test_a_draft_does_not_depend_on_the_order_things_are_told_in(content: Json, chance: Any) -> None:
     shuffled = copy.deepcopy(content)
@@ -338,7 +334,7 @@ def drafted() -> list[tuple[Json, Proposal]]:
     """Return situations that have a draft with orders, and those drafts."""
     found: list[tuple[Json, Proposal]] = []
 
-    @settings(BRIEF, max_examples=2 * BRIEF.max_examples, database=None, derandomize=True)
+    @settings(examples(60), database=None, derandomize=True)
     @given(situations())
     def collect(content: Json) -> None:
         proposal = draft(Situation.model_validate(content))
@@ -364,4 +360,4 @@ def test_an_order_that_stands_twice_is_refused(drafted: list[tuple[Json, Proposa
 
 
 def test_there_are_drafts_to_spoil(drafted: list[tuple[Json, Proposal]]) -> None:
-    assert len(drafted) >= 10
+    assert len(drafted) >= 5

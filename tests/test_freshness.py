@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from blocks.mandate import Freshness
 from tasks.freshness import Result, expiry, is_fresh
+from tests.examples import examples
+
+pytestmark = pytest.mark.pure
 
 NOW = datetime(2026, 3, 2, 15, 5, tzinfo=UTC)
 AGES = Freshness()
@@ -43,6 +46,7 @@ def test_an_input_that_expires_sooner_decides() -> None:
     assert NOW + timedelta(days=1) == expiry(AGES, "analysis", NOW, [late])
 
 
+@examples(100)
 @given(st.sampled_from(CLASSES), ages, moments, st.lists(moments, max_size=5))
 def test_a_result_never_outlives_its_class_or_its_inputs(
     name: str, age: timedelta, as_of: datetime, ends: list[datetime]
@@ -52,6 +56,7 @@ def test_a_result_never_outlives_its_class_or_its_inputs(
     assert min([as_of + age, *ends]) == expires_at
 
 
+@examples(100)
 @given(ages, moments, st.lists(st.tuples(st.sampled_from(CLASSES), moments), min_size=1, max_size=6))
 def test_a_chain_of_results_expires_no_later_than_any_link_before(
     age: timedelta, start: datetime, chain: list[tuple[str, datetime]]

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from blocks.canonical import canonical_json, digest
 from blocks.errors import LedgerError
 from blocks.ledger import Entry, Ledger
+from tests.examples import examples
 
 NOW = datetime(2026, 3, 2, 15, 5, tzinfo=UTC)
 
@@ -390,6 +391,7 @@ def test_what_has_no_one_spelling_is_refused_and_nothing_is_written(ledger: Ledg
     assert 0 == ledger.pin()
 
 
+@examples(100)
 @given(
     st.dictionaries(
         st.text(max_size=5),

@@ -8,6 +8,8 @@ import pytest
 from blocks.errors import UnusableInput
 from blocks.mandate import Mandate, read_mandate, sample_path
 
+pytestmark = pytest.mark.pure
+
 LEAST = """
 account = "PAPER"
 base_currency = "USD"

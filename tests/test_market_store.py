@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.brokers.port import AccountState, Position, WorkingOrder
@@ -27,6 +27,7 @@ from blocks.market.records import account_tables, bar_tables, quote_table
 from blocks.market.shapes import Shape
 from blocks.market.staging import Table, content_id, staged
 from blocks.market.store import MarketStore
+from tests.examples import examples
 
 ROOT = Path(__file__).parent.parent
 NOW = dt.datetime(2026, 3, 2, 15, 5, tzinfo=dt.UTC)
@@ -199,7 +200,7 @@ orders = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(quotes=st.lists(any_quotes, max_size=5, unique_by=lambda each: each.symbol))
 def test_quotes_come_back_as_they_were_seen(shared: MarketStore, quotes: list[Quote]) -> None:
     found = shared.quotes(shared.put_quotes("ib", NOW, quotes))
@@ -207,7 +208,7 @@ def test_quotes_come_back_as_they_were_seen(shared: MarketStore, quotes: list[Qu
     assert canonical_json(sorted(quotes, key=lambda each: each.symbol)) == canonical_json(found)
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(state=accounts, working=st.lists(orders, max_size=4, unique_by=lambda each: (each.order_ref, each.symbol)))
 def test_an_account_comes_back_as_it_was_reported(
     shared: MarketStore, state: AccountState, working: list[WorkingOrder]
@@ -532,7 +533,7 @@ def check_reads(store: MarketStore, done: list[tuple[str, Rows]], until: int) ->
         assert (sessions, closes) == store.closes(SYMBOLS, 2, as_of, until)
 
 
-@settings(deadline=None, max_examples=6)
+@examples(6)
 @given(puts=ingests)
 def test_every_read_is_what_was_known_by_its_pin_and_of_no_later_session(
     tmp_path_factory: pytest.TempPathFactory, puts: list[tuple[str, Rows]]

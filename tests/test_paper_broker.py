@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.brokers.commission import fixed_commission
@@ -20,6 +20,7 @@ from blocks.brokers.port import Fill, Order, OrderReport
 from blocks.errors import BrokerUnavailable, LedgerError, MarketError, OrderRefused, UnusableInput
 from blocks.ledger import Ledger
 from blocks.market.quotes import Quote
+from tests.examples import examples
 
 NOW = datetime(2026, 3, 2, 15, 5, tzinfo=UTC)
 GOOD = Quote(symbol="SPY", bid=Decimal("499.98"), ask=Decimal("500.02"), at=NOW, currency="USD")
@@ -298,7 +299,7 @@ async def _lived(broker: PaperBroker, other: PaperBroker, market: Market, acts: 
     return now
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(acts=_acts, slippage=st.integers(0, 50).map(Decimal), opening=st.integers(0, 20_000).map(Decimal))
 def test_after_any_life_the_account_is_what_its_fills_say(
     acts: list[dict[str, Any]], slippage: Decimal, opening: Decimal

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.errors import UnusableInput
@@ -15,6 +15,7 @@ from blocks.market.files import read_prices
 from blocks.market.records import bar_tables
 from blocks.market.staging import content_id, staged
 from blocks.market.store import MarketStore
+from tests.examples import examples
 
 TODAY = dt.date(2026, 3, 2)
 PLAIN = "date,symbol,open,high,low,close,volume\n2026-02-27,SPY,1,3,0.5,2.50,\n2026-02-27,AGG,,,,98.12345678,0\n"
@@ -134,7 +135,7 @@ def files(draw: st.DrawFn) -> str:
     return end.join([",".join(columns), *rows, draw(st.sampled_from(["", "", end, " "]))])
 
 
-@settings(deadline=None, max_examples=max(60, settings().max_examples // 2))
+@examples(60)
 @given(text=files())
 def test_whatever_is_taken_in_bulk_is_what_the_careful_reader_takes(
     tmp_path_factory: pytest.TempPathFactory, text: str

@@ -20,6 +20,9 @@ from tasks.plan_check import Problem, check
 from tasks.planners.rules import plan_steps
 from tasks.situation import Targets
 from tasks.tool import Params, tool
+from tests.examples import examples
+
+pytestmark = pytest.mark.pure
 
 Json = dict[str, Any]
 Change = Callable[[list[Json]], object]
@@ -397,7 +400,7 @@ step_like = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(step_like | anything, max_size=14))
 def test_no_steps_whatever_make_the_check_raise(steps: list[Any]) -> None:
     problems = check(steps, MANDATE, CATALOG)
@@ -434,7 +437,7 @@ def leading_to(steps: list[Json]) -> set[str]:
     return used
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(graphs())
 def test_whatever_the_check_passes_has_an_order_and_compiles(graph: tuple[Mandate, list[Json]]) -> None:
     mandate, steps = graph

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.errors import UnusableInput
 from blocks.market.bar_table import BarTable
 from blocks.market.files import read_prices
+from tests.examples import examples
 
 TODAY = dt.date(2026, 3, 31)
 LONG = "date,symbol,open,high,low,close,volume"
@@ -550,7 +551,7 @@ def as_table(table: dict[tuple[str, str], Decimal]) -> BarTable:
     return closes(*((date, symbol, str(close)) for (date, symbol), close in sorted(table.items())))
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(tables(PRICES))
 def test_a_table_comes_back_the_same_from_every_format_and_shape(table: dict[tuple[str, str], Decimal]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -562,7 +563,7 @@ def test_a_table_comes_back_the_same_from_every_format_and_shape(table: dict[tup
             assert as_table(table) == read_prices(write_parquet(Path(folder), grid, types), TODAY)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(tables(EXACT_IN_BINARY))
 def test_a_double_of_up_to_8_decimals_comes_back_as_it_was_written(table: dict[tuple[str, str], Decimal]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -571,7 +572,7 @@ def test_a_double_of_up_to_8_decimals_comes_back_as_it_was_written(table: dict[t
         assert as_table(table) == read_prices(long, TODAY)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(
     st.lists(st.tuples(*[st.decimals("0.01", "1000", places=4)] * 4, st.integers(0, 10**12)), min_size=1, max_size=8)
 )

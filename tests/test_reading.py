@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from blocks.errors import UnusableInput
 from blocks.reading import checked, nearest, read_json, read_text, read_toml
 from blocks.values import Amount, Number
+from tests.examples import examples
 
 
 class Inner(BaseModel):
@@ -139,7 +140,7 @@ def test_a_file_that_is_no_toml_is_refused(tmp_path: Path, content: str) -> None
     assert str(caught.value).startswith(f"{path}: not TOML that can be used: ")
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path, content)

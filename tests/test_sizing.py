@@ -3,16 +3,13 @@
 import ctypes
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tasks.executors import optimise, sheet
@@ -21,10 +18,13 @@ from tasks.executors.optimise import MIP_REL_GAP, NODE_LIMIT, ROUNDING_GAP, Dist
 from tasks.executors.sharing import Budgets, Lot, share_out
 from tasks.executors.sheet import Answer, Sheet
 from tasks.executors.taking_back import mended
-from tasks.situation import Proposal, Situation
+from tasks.situation import Proposal
 from tasks.verification.verdict import verify
+from tests.examples import examples
+from tests.situations import all_in_cash
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.pure
+
 NOW = "2026-03-02T15:05:00Z"
 WIDE = Decimal(10**9)
 
@@ -190,7 +190,7 @@ def test_scarce_turnover_is_not_spent_on_sells_alone_because_they_cost_a_spread_
 # Never worse, and how good
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(300)
 @given(contests())
 def test_no_share_out_is_nearer_than_the_gap_says(contest: tuple[list[Lot], Budgets]) -> None:
     lots, limits = contest
@@ -202,7 +202,7 @@ def test_no_share_out_is_nearer_than_the_gap_says(contest: tuple[list[Lot], Budg
     assert nearest_there_is(lots, limits) >= away(lots, found.given) * (1 - said)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(300)
 @given(contests(most_lots=30, dearest=2000))
 def test_a_distribution_is_never_worse_than_a_share_in_proportion_or_plain_rounding(
     contest: tuple[list[Lot], Budgets],
@@ -222,7 +222,7 @@ def rounding_alone(lots: list[Lot], limits: Budgets) -> bool:
     return len(lots) <= limits.orders and limits.turnover == WIDE
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(100)
 @given(contests(most_lots=12), st.randoms(use_true_random=False))
 def test_whatever_the_solver_answers_the_budgets_hold_and_nothing_gets_worse(
     contest: tuple[list[Lot], Budgets], random: Any
@@ -255,33 +255,8 @@ def test_a_suggestion_over_a_budget_gives_back_the_cheapest_step_that_is_enough(
 # The draft
 
 
-def situation(count: int, *, unsettled: int = 0, fractional: bool = False, **limits: Any) -> Situation:
-    """Return an account all in cash whose weights take all of it, though some of it may not be spent yet."""
-    symbols = [f"S{number:03}" for number in range(count)]
-    prices = [Decimal(20 + 7 * number % 313) + Decimal(number % 100) / 100 for number in range(count)]
-    quotes = [
-        {"symbol": symbol, "bid": str(price), "ask": str(price), "previous_close": str(price), "at": NOW}
-        for symbol, price in zip(symbols, prices, strict=True)
-    ]
-    wide = {"max_orders": 10_000, "max_order_notional": "1e9", "max_turnover": 9}
-    return Situation.model_validate(
-        {
-            "now": NOW,
-            "mandate": {
-                "account": "PAPER", "base_currency": "USD", "min_trade": 100, "fractional": fractional,
-                "policy": {"weights": dict.fromkeys(symbols, str(Decimal(1) / count)[:12]), "cash_buffer": 0},
-                "bands": {"absolute": 0, "relative": 0}, "limits": {**wide, "cash_basis": "settled", **limits},
-            },
-            "account": {
-                "cash": {"USD": str(2000 * count)}, "settled_cash": {"USD": str(2000 * count - unsettled)},
-            },
-            "quotes": quotes,
-        }
-    )  # fmt: skip
-
-
 def test_a_proposal_tells_how_it_was_sized_and_the_gate_approves_it() -> None:
-    asked = situation(40, unsettled=900)
+    asked = all_in_cash(40, unsettled=900)
     proposal = draft(asked)
 
     assert proposal.sizing is not None
@@ -291,54 +266,19 @@ def test_a_proposal_tells_how_it_was_sized_and_the_gate_approves_it() -> None:
 
 
 def test_a_proposal_with_nothing_to_size_says_nothing_of_it() -> None:
-    proposal = draft(situation(3, restricted=["S000", "S001", "S002"]))
+    proposal = draft(all_in_cash(3, restricted=["S000", "S001", "S002"]))
 
     assert ((), None) == (proposal.orders, proposal.sizing)
 
 
 def test_a_fractional_account_has_nothing_to_round() -> None:
-    asked = situation(5, fractional=True, max_turnover="0.5")
+    asked = all_in_cash(5, fractional=True, max_turnover="0.5")
     proposal = draft(asked)
 
     assert proposal.sizing is not None
     assert ("greedy", None) == (proposal.sizing.method, proposal.sizing.node_limit)
     assert proposal.sizing.gap <= MIP_REL_GAP
     assert verify(asked, proposal.orders).approved
-
-
-CALL = """
-import pathlib, sys
-from tasks.executors.draft import draft
-from tasks.situation import Situation
-print(draft(Situation.model_validate_json(sys.stdin.read())).model_dump_json())
-print("scipy" in sys.modules)
-"""
-
-
-def drafted_elsewhere(asked: Situation, seed: str) -> tuple[str, bool]:
-    """Return what another process drafts, and whether it imported scipy."""
-    said = subprocess.run(
-        [sys.executable, "-c", CALL], cwd=ROOT, env={"PYTHONHASHSEED": seed}, input=asked.model_dump_json(),
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    proposal, imported = said.stdout.splitlines()
-    return proposal, imported == "True"
-
-
-def test_a_replay_in_another_process_is_the_same_to_the_byte() -> None:
-    asked = situation(60, unsettled=1200)
-
-    first, second = (drafted_elsewhere(asked, seed) for seed in ("1", "2"))
-
-    assert (draft(asked).model_dump_json(), True) == first
-    assert first == second
-
-
-def test_a_draft_that_no_budget_binds_imports_no_solver() -> None:
-    proposal, imported = drafted_elsewhere(situation(5, max_order_notional="1900"), "0")
-
-    assert '"method":"nearest"' in proposal
-    assert not imported
 
 
 def test_what_the_solver_prints_by_itself_stays_off_standard_output(capfd: pytest.CaptureFixture[str]) -> None:

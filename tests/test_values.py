@@ -11,6 +11,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from blocks.canonical import canonical_json, digest
 from blocks.values import Amount, AnyNumber, Currency, Duration, Moment, Number, Symbol, iso, money, plain, short
+from tests.examples import examples
+
+pytestmark = pytest.mark.pure
 
 _ANY: TypeAdapter[Decimal] = TypeAdapter(AnyNumber)
 _NUMBER: TypeAdapter[Decimal] = TypeAdapter(Number)
@@ -124,6 +127,7 @@ def test_an_amount_is_zero_or_more() -> None:
     assert "should be zero or more" == complaint(_AMOUNT, "-0.01")
 
 
+@examples(100)
 @given(st.decimals(min_value=-(10**12), max_value=10**12, places=8))
 def test_a_number_comes_back_from_its_text(number: Decimal) -> None:
     assert number == _NUMBER.validate_python(plain(number)) == _NUMBER.validate_python(money(number))

@@ -2,14 +2,13 @@
 
 import copy
 import json
-import time
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -17,6 +16,9 @@ from blocks.brokers.port import Order
 from tasks.situation import Proposal, Situation
 from tasks.verification.checks import RULES
 from tasks.verification.verdict import Check, Verdict, verify
+from tests.examples import examples
+
+pytestmark = pytest.mark.pure
 
 Json = dict[str, Any]
 Change = Callable[[Json], object]
@@ -668,17 +670,6 @@ def broad(symbols: int, orders: int) -> Json:
     return case
 
 
-def test_five_thousand_symbols_are_judged_in_a_moment() -> None:
-    case = broad(symbols=5000, orders=20)
-    orders = tuple(Order.model_validate(one) for one in case.pop("orders"))
-    situation = Situation.model_validate(case)
-    begun = time.perf_counter()
-    verdict = verify(situation, orders)
-
-    assert verdict.approved
-    assert time.perf_counter() - begun < 5
-
-
 def test_the_quote_nearest_to_a_limit_speaks_for_all_that_hold() -> None:
     verdict = after(put("quotes", 1, "at", "2026-03-02T14:55:00Z"), plain())
 
@@ -760,7 +751,7 @@ def odd_cases(draw: st.DrawFn) -> Json:
     return case
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(300)
 @given(odd_cases())
 def test_whatever_the_models_accept_gets_a_verdict_and_nothing_odd_a_yes(case: Json) -> None:
     try:
@@ -780,7 +771,7 @@ shares = st.decimals("0.0001", "9999999", places=4)
 price = st.decimals("0.01", "9999999", places=2)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(300)
 @given(st.tuples(shares, shares, price, price, st.decimals("0", "1", places=20)), side)
 def test_nearer_and_turnover_agree_with_fractions(figures: tuple[Decimal, ...], side: str) -> None:
     held, traded, middle, cash, weight = figures

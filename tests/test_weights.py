@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from blocks.mandate import Mandate
 from tasks.executors.weights import Room, WeightsError, spread_within, weights_of
+from tests.examples import examples
 
 GRAIN = Decimal("0.000001")
 BY_RETURNS = ("inverse_volatility", "minimum_variance", "hierarchical_risk_parity")
@@ -155,7 +156,7 @@ def rooms(draw: st.DrawFn) -> tuple[dict[str, Room], dict[str, Decimal], Decimal
     return {symbol: Room(*pair) for symbol, pair in pairs.items()}, shares, total
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rooms())
 def test_a_spread_keeps_to_its_rooms_and_sums_to_the_total(
     case: tuple[dict[str, Room], dict[str, Decimal], Decimal],
@@ -169,7 +170,7 @@ def test_a_spread_keeps_to_its_rooms_and_sums_to_the_total(
     assert 0 <= short <= len(room) * GRAIN
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(rooms())
 def test_a_spread_is_in_proportion_where_no_bound_binds(
     case: tuple[dict[str, Room], dict[str, Decimal], Decimal],
@@ -185,7 +186,7 @@ def test_a_spread_is_in_proportion_where_no_bound_binds(
     )  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(rooms())
 def test_a_symbol_with_the_larger_share_never_gets_less_room_permitting(
     case: tuple[dict[str, Room], dict[str, Decimal], Decimal],
