@@ -17,7 +17,7 @@ from blocks.market.store import MarketStore
 from blocks.places import home
 from deployments import server
 from tasks.halt import halted
-from tasks.submission import progress, unresolved
+from tasks.intents import progress, unresolved
 
 _SOON = timedelta(days=60)
 

@@ -8,7 +8,7 @@ from blocks.ledger import Entry, Ledger
 from blocks.places import home
 from deployments import server
 from tasks import halt as switch
-from tasks.submission import Intent, progress, unresolved
+from tasks.intents import Intent, progress, unresolved
 
 
 def status(*, as_json: bool) -> int:

@@ -21,10 +21,11 @@ from flows.reporting import failed_outcome, finish, outcome_of
 from flows.world import World, open_world
 from tasks.compiled import compile_plan
 from tasks.finishing import inspect_rest
+from tasks.intents import Intent, commit, committed, withdraw
 from tasks.lease import renew
 from tasks.outcome import GOOD, Outcome
 from tasks.prefect_tasks import say, submit_task, verify_task
-from tasks.submission import Intent, commit, committed, settle_earlier, withdraw
+from tasks.reconciliation import settle_earlier
 from tasks.verification.gate import Inspection
 
 

@@ -11,9 +11,9 @@ from prefect.artifacts import create_markdown_artifact
 from blocks.clock import wall
 from blocks.ledger import Ledger
 from flows.job import Asked, Job
+from tasks.intents import Intent
 from tasks.outcome import Outcome, RunState
 from tasks.report import run_markdown
-from tasks.submission import Intent
 from tasks.summing_up import (
     as_drift,
     ending,

@@ -6,9 +6,10 @@ from decimal import Decimal
 from blocks.brokers.port import Broker
 from tasks.desk import Desk
 from tasks.halt import halted
+from tasks.intents import Intent, progress
 from tasks.plan import Plan
+from tasks.reconciliation import reconcile
 from tasks.situation import Proposal, Reason
-from tasks.submission import Intent, progress, reconcile
 from tasks.summing_up import fills_of
 from tasks.verification.gate import Inspection, look, not_halted, record, with_checks
 from tasks.verification.verdict import Verdict, verify

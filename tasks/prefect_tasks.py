@@ -16,8 +16,9 @@ from tasks.carry_out import StepResult, carry_out
 from tasks.compiled import Node
 from tasks.desk import Desk
 from tasks.freshness import Result
+from tasks.intents import Intent
 from tasks.plan import Plan, Step
-from tasks.submission import Intent, submit
+from tasks.submission import submit
 from tasks.verification.gate import Inspection, inspect
 
 _Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]

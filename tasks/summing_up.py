@@ -8,11 +8,11 @@ from blocks.ledger import Ledger
 from blocks.values import plain
 from tasks.executors.analyse import measure_drift
 from tasks.figures import cash_text
+from tasks.intents import Intent, order_ref, progress
 from tasks.not_traded import why_nothing
 from tasks.outcome import OrderLine, RunState, StepLine, WeightLine
 from tasks.plan import Plan
 from tasks.situation import Account, Drift, Proposal, Quotes, Situation, Targets
-from tasks.submission import Intent, order_ref, progress
 from tasks.verification.gate import Inspection
 
 _NONE = Decimal(0)

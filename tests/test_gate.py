@@ -26,9 +26,9 @@ from tasks.catalog import load_catalog
 from tasks.desk import Desk
 from tasks.freshness import Result
 from tasks.halt import halt, resume
+from tasks.intents import commit
 from tasks.plan import Plan
 from tasks.planners.rules import plan_steps
-from tasks.submission import commit
 from tasks.verification.gate import Inspection, inspect
 
 CALENDAR = TradingCalendar("XNYS")

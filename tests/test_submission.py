@@ -28,20 +28,11 @@ from tasks.catalog import Catalog
 from tasks.desk import Desk
 from tasks.finishing import inspect_rest
 from tasks.halt import halt
+from tasks.intents import Intent, commit, committed, order_ref, progress, unresolved, withdraw
 from tasks.plan import Plan
+from tasks.reconciliation import reconcile, settle_earlier
 from tasks.situation import Proposal, Situation
-from tasks.submission import (
-    Intent,
-    commit,
-    committed,
-    order_ref,
-    progress,
-    reconcile,
-    settle_earlier,
-    submit,
-    unresolved,
-    withdraw,
-)
+from tasks.submission import submit
 from tasks.summing_up import ending, submitted_lines
 from tasks.verification.gate import Inspection
 from tasks.verification.verdict import verify
@@ -51,7 +42,7 @@ PRICES = {"OLD": "100", "BIG": "50", "NEW": "20", "FEW": "40", "LOW": "10"}
 MANDATE: dict[str, Any] = {
     "account": "A",
     "base_currency": "USD",
-    "policy": {"weights": {"OLD": "0.2", "BIG": "0.1", "NEW": "0.2", "FEW": "0.2", "LOW": "0.2"}},
+    "policy": {"weights": {"OLD": "0.2", "BIG": "0.1", "NEW": "0.2", "FEW": "0.2", "LOW": "0.2"}, "cash_buffer": 0},
     "limits": {"max_turnover": 2},
 }
 PLAN = Plan(id="p1", objective="", mandate_hash="m", steps=(), created_at=NOW)
@@ -379,12 +370,12 @@ def test_sells_go_first_and_buys_in_the_order_of_the_proposal(story: Story) -> N
 @pytest.mark.parametrize(
     ("cash", "shares"),
     [
-        ("12000", ["200", "100", "400"]),
-        ("11999.99", ["200", "100", "399"]),
-        ("8100", ["200", "100", "10"]),
-        ("8099.99", ["200", "100", "0"]),  # 9 shares would be below the minimum trade of 100
-        ("4000", ["200", "0", "0"]),
-        ("3999", ["199", "0", "0"]),
+        ("12004", ["200", "100", "400"]),  # 4,000 three times, and commissions of 1, 1 and 2
+        ("12003.99", ["200", "100", "399"]),
+        ("8103", ["200", "100", "10"]),
+        ("8102.99", ["200", "100", "0"]),  # 9 shares would be below the minimum trade of 100
+        ("4001", ["200", "0", "0"]),
+        ("4000.99", ["199", "0", "0"]),
         ("0", ["0", "0", "0"]),
         ("-500", ["0", "0", "0"]),
     ],
@@ -398,7 +389,7 @@ def test_buys_are_cut_to_the_cash_that_is_there(story: Story, cash: str, shares:
     assert unsent == [symbol for symbol, state in story.states(intents).items() if state == "dead"]
     told = {story.said(intents, symbol) for symbol in unsent}
     assert told <= {"not sent: the cash that is there does not pay for it"}
-    assert ("completed" if cash == "12000" else "partial") == story.ended(intents)
+    assert ("completed" if cash == "12004" else "partial") == story.ended(intents)
 
 
 def test_a_small_buy_that_the_cash_pays_for_whole_is_sent_though_below_the_minimum(story: Story) -> None:
@@ -413,7 +404,7 @@ def test_fractions_of_shares_are_cut_to_what_can_be_traded(story: Story) -> None
     intents = story.committed()
     story.submitted(HasLess(story.broker, cash=Decimal("8123.4567")), intents, mandate(fractional=True))
 
-    assert Decimal("12.3456") == progress(story.ledger, intents[-1]).quantity
+    assert Decimal("12.0456") == progress(story.ledger, intents[-1]).quantity
 
 
 def test_cash_that_a_working_buy_may_still_take_is_not_there(story: Story) -> None:
@@ -421,13 +412,26 @@ def test_cash_that_a_working_buy_may_still_take_is_not_there(story: Story) -> No
     run(story.broker.place("by hand", Order(symbol="LOW", side="buy", quantity=Decimal(300), limit=Decimal(9)), NOW))
     story.submitted(HasLess(story.broker, cash=Decimal(12_000)), intents)
 
-    assert Decimal(400 - 270) == progress(story.ledger, intents[-1]).quantity
+    assert Decimal(129) == progress(story.ledger, intents[-1]).quantity
+
+
+@pytest.mark.parametrize(("less", "shares"), [(0, [200, 100, 400]), (1, [200, 100, 399]), (3990, [200, 100, 0])])
+def test_the_buffer_stays_though_less_has_come_in_and_pays_the_commissions(
+    story: Story, less: int, shares: list[int]
+) -> None:
+    """Of 4,998 and 9,000 from sells, 12,000 is for buys: a buffer of 1,799.82 and 198.18 to be raised stay."""
+    rules = mandate(policy=MANDATE["policy"] | {"cash_buffer": "0.09"}, raise_cash="198.18")
+    intents = commit(story.ledger, PLAN, story.inspection(rules), rules, "paper", NOW)
+    there = Decimal(4_998 + 9_000 - 2 - less)
+    story.submitted(HasLess(story.broker, cash=there), intents, rules)
+
+    assert shares == [progress(story.ledger, intent).quantity for intent in intents if intent.side == "buy"]
 
 
 def test_settled_cash_is_what_counts_if_the_mandate_says_so(story: Story) -> None:
     rules = mandate(limits=MANDATE["limits"] | {"cash_basis": "settled"})
     intents = story.committed()
-    story.submitted(HasLess(story.broker, settled_cash=Decimal(4100)), intents, rules)
+    story.submitted(HasLess(story.broker, settled_cash=Decimal(4105)), intents, rules)
 
     assert [200, 0, 10] == [progress(story.ledger, intent).quantity for intent in intents if intent.side == "buy"]
 

@@ -132,6 +132,12 @@ class Book:
                 worth += shares * price
         return worth
 
+    @cached_property
+    def kept_back(self) -> Decimal | None:
+        """Return the cash that buys leave untouched: the buffer and what is to be raised; None without equity."""
+        mandate = self.situation.mandate
+        return None if self.equity is None else mandate.policy.cash_buffer * self.equity + mandate.raise_cash
+
     def _value_of_one(self, symbol: str) -> Decimal | None:
         if symbol in self.frozen:
             return last_close(self.situation.quote_of.get(symbol), self.situation.mandate.base_currency)

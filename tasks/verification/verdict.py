@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from decimal import localcontext
+from decimal import Decimal, localcontext
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -83,3 +83,9 @@ def _expiry(book: Book) -> datetime:
 def _after(moment: datetime, age: timedelta) -> datetime:
     """Return when something gets too old, short of the end of the calendar."""
     return moment + age if moment <= _LAST_MOMENT - age else _LAST_MOMENT
+
+
+def kept_back(situation: Situation) -> Decimal:
+    """Return the cash that buys leave untouched, in the base currency: nothing where managed equity is unknown."""
+    with localcontext(EXACT):
+        return Book(situation, ()).kept_back or Decimal(0)
