@@ -149,17 +149,20 @@ def unresolved(ledger: Ledger, account: str, broker: str) -> tuple[Intent, ...]:
 
 
 def all_of(ledger: Ledger, account: str, broker: str) -> list[tuple[Intent, Progress]]:
+    """Return the account's intents at this broker, oldest first, and where each stands."""
     with ledger.reading() as book:
         intents = [Intent.model_validate(entry.body) for entry in book.all("intent", book_of(broker, account))]
         return [(intent, progress(book, intent)) for intent in intents]
 
 
 def move(ledger: Ledger, intent: Intent, to: Progress) -> None:
+    """Record that an order has come to this, unless that is where it stands."""
     with ledger.writing() as book:
         note(book, intent, to)
 
 
 def note(book: Writing, intent: Intent, to: Progress) -> None:
+    """Record it within a transaction, unless that is where the order stands."""
     if to != progress(book, intent):
         book.append("order", to.model_dump(), subject=intent.order_ref)
 
