@@ -13,12 +13,8 @@ class PlanError(TradewrightError):
     """The plan cannot be carried out as written."""
 
 
-class RuleBroken(TradewrightError):
-    """A rule said no; `reasons` holds every one of them."""
-
-    def __init__(self, message: str, reasons: tuple[object, ...] = ()) -> None:
-        super().__init__(message)
-        self.reasons = reasons
+class NothingToReplan(TradewrightError):
+    """The plan needs no further revision, or another run has claimed it."""
 
 
 class StalePlan(TradewrightError):

@@ -23,6 +23,9 @@ Situations = Annotated[
 ]
 Plans = Annotated[list[Path], typer.Argument(metavar="PLAN.json...", help="plan files; one JSON line each with --json")]
 
+Waiting = Annotated[str, typer.Argument(metavar="RUN", help="the flow run's id; `tradewright status` lists what waits")]
+Note = Annotated[str, typer.Option(help="why; kept in the ledger")]
+
 
 @app.command()
 def run(
@@ -39,6 +42,34 @@ def run(
     from deployments import run_command  # noqa: PLC0415
 
     return run_command.run(mandate, as_of, broker=broker, planner=planner, dry_run=dry_run, as_json=json)
+
+
+@app.command()
+def replan(
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="the plan's id; `tradewright status` lists plans")],
+    cause: Annotated[str, typer.Option(help="why; kept in the ledger")] = "by hand",
+    json: Json = False,
+) -> int:
+    """Replace a plan that went stale by its next revision, and carry that out."""
+    from deployments import run_command  # noqa: PLC0415
+
+    return run_command.replan(plan, cause, as_json=json)
+
+
+@app.command()
+def approve(run: Waiting, note: Note = "") -> int:
+    """Approve the orders of a run that waits: it goes on, looks again, and sends them if they still hold."""
+    from deployments import approval_command  # noqa: PLC0415
+
+    return approval_command.answer(run, "approve", note)
+
+
+@app.command()
+def refuse(run: Waiting, note: Note = "") -> int:
+    """Refuse the orders of a run that waits: it ends, and sends nothing."""
+    from deployments import approval_command  # noqa: PLC0415
+
+    return approval_command.answer(run, "refuse", note)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from prefect.workers.process import ProcessWorker
 
 from blocks.mandate import Mandate
 from flows.rebalance import rebalance
+from flows.replan import replan
 
 POOL = "tradewright"
 
@@ -35,6 +36,19 @@ def deploy_rebalance(path: Path, mandate: Mandate, home: Path) -> UUID:
         parameters={"mandate": str(path.absolute())},
         description=f"{mandate.objective} (account {mandate.account})",
         tags=["tradewright", f"account:{mandate.account}"],
+        entrypoint_type=EntrypointType.MODULE_PATH,
+        work_pool_name=POOL,
+        job_variables={"env": {"TRADEWRIGHT_HOME": str(home)}},
+    )
+    return UUID(str(deployment.apply()))
+
+
+def deploy_replan(home: Path) -> UUID:
+    """Create or update the deployment that replaces a stale revision; return its id."""
+    deployment: Any = replan.to_deployment(
+        "replan",
+        description="replace a plan's stale revision by the next",
+        tags=["tradewright"],
         entrypoint_type=EntrypointType.MODULE_PATH,
         work_pool_name=POOL,
         job_variables={"env": {"TRADEWRIGHT_HOME": str(home)}},

@@ -1,57 +1,79 @@
-"""Run a rebalance in this process: its own flow run of the mandate's deployment, so that the UI can retry it."""
+"""Run a flow in this process, as a run of its deployment, so that the UI can retry it."""
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
+from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun
+from prefect.exceptions import Pause
 from prefect.flow_engine import run_flow
 from prefect.states import Pending
 
 from blocks.clock import wall
-from blocks.errors import TradewrightError
 from blocks.ledger import Ledger
 from blocks.mandate import Mandate
-from deployments.deploy import POOL, deploy_rebalance, ensure_pool
+from deployments.deploy import POOL, deploy_rebalance, deploy_replan, ensure_pool
 from flows.rebalance import rebalance
+from flows.replan import replan
 from tasks.outcome import Outcome
 
 
-def run_rebalance(
-    path: Path, mandate: Mandate, home: Path, *, as_of: datetime, broker: str, planner: str, dry_run: bool
-) -> tuple[Outcome, bool]:
-    """Carry out one rebalance here and now; return its outcome, and whether a worker is there that could retry it.
+@dataclass(frozen=True)
+class Ran:
+    """How a run went: what the ledger says of it, what Prefect says, and whether a worker could go on with it."""
 
-    What the ledger says counts: a server that is lost on the way makes no run undone. Raises TradewrightError.
+    outcome: Outcome | None
+    said: str
+    worker: bool
+
+
+def run_rebalance(path: Path, mandate: Mandate, home: Path, parameters: dict[str, Any]) -> Ran:
+    """Carry out one rebalance here and now."""
+    asked = parameters | {"mandate": str(path.absolute())}
+    return _run_here(rebalance, lambda: deploy_rebalance(path, mandate, home), asked, home)
+
+
+def run_replan(home: Path, plan: str, revision: int, cause: str) -> Ran:
+    """Replace a plan's revision here and now; no outcome means that there was nothing to replan."""
+    asked = {"plan": plan, "revision": revision, "cause": cause}
+    return _run_here(replan, lambda: deploy_replan(home), asked, home)
+
+
+def _run_here(flow: Flow[Any, Any], deploy: Callable[[], UUID], parameters: dict[str, Any], home: Path) -> Ran:
+    """Run a flow in this process, as a run of its deployment.
+
+    What the ledger says counts: a server that is lost on the way makes no run undone.
     """
-    parameters = {
-        "mandate": str(path.absolute()),
-        "as_of": as_of,
-        "broker": broker,
-        "planner": planner,
-        "dry_run": dry_run,
-    }
     run, said, worker = "", "", False
     try:
         with get_client(sync_client=True) as client:
             ensure_pool(client)
-            deployment = deploy_rebalance(path, mandate, home)
             # Pending, so that no worker takes it away from this process.
             flow_run = client.create_flow_run_from_deployment(
-                deployment, parameters=_as_json(parameters), state=Pending()
+                deploy(), parameters=_as_json(parameters), state=Pending()
             )
             run = str(flow_run.id)
-            state: Any = run_flow(rebalance, flow_run=flow_run, parameters=parameters, return_type="state")
-            said, worker = str(state.message), _worker_is_up(client)
+            said = _state_message(flow, flow_run, parameters)
+            worker = _worker_is_up(client)
     except httpx.HTTPError as error:
         said = f"the Prefect server stopped answering ({type(error).__name__})"
     entry = Ledger(home / "ledger.db", wall).latest("outcome", run)
-    if entry is None:
-        raise TradewrightError(f"the run broke off: {said}; `tradewright status` says what the ledger knows")
-    return Outcome.model_validate(entry.body), worker
+    return Ran(Outcome.model_validate(entry.body) if entry else None, said, worker)
+
+
+def _state_message(flow: Flow[Any, Any], flow_run: FlowRun, parameters: dict[str, Any]) -> str:
+    try:
+        state: Any = run_flow(flow, flow_run=flow_run, parameters=parameters, return_type="state")
+    except Pause:
+        return "suspended: a person is asked"
+    return str(state.message)
 
 
 def _worker_is_up(client: SyncPrefectClient) -> bool:
@@ -59,7 +81,7 @@ def _worker_is_up(client: SyncPrefectClient) -> bool:
 
 
 def _as_json(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {**parameters, "as_of": parameters["as_of"].isoformat()}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in parameters.items()}
 
 
 def show_progress(say: Callable[[str], None]) -> None:

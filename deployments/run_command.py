@@ -1,22 +1,54 @@
-"""`tradewright run`: check what was asked, start the server if none is configured, run, and show the outcome."""
+"""`tradewright run` and `replan`: check what was asked, start the server if need be, run, and show the outcome."""
 
 import datetime as dt
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from blocks.errors import UnusableInput
+from blocks.clock import wall
+from blocks.errors import PlanError, TradewrightError, UnusableInput
+from blocks.ledger import Ledger
 from blocks.mandate import Mandate, read_mandate, sample_path
 from blocks.places import home
 from deployments import server
+from deployments.server import Server
 from tasks.outcome import GOOD, Outcome
+from tasks.revisions import check_claimable, newest_revision
+
+if TYPE_CHECKING:
+    from deployments.run import Ran
 
 
 def run(mandate: Path | None, as_of: str | None, *, broker: str, planner: str, dry_run: bool, as_json: bool) -> int:
     """Carry out one rebalance. Raises UnusableInput before anything is started."""
     path = mandate or sample_path()
     wanted, moment = _usable(path, as_of, broker, planner)
+    place = _ready(as_json=as_json)
+    from deployments.run import run_rebalance  # noqa: PLC0415
+
+    asked = {"as_of": moment, "broker": broker, "planner": planner, "dry_run": dry_run}
+    return _shown(run_rebalance(path, wanted, home(), asked), place, as_json=as_json)
+
+
+def replan(plan: str, cause: str, *, as_json: bool) -> int:
+    """Replace a plan's newest revision, whose results no longer hold, by the next. Exit 1 where there is no need."""
+    ledger = Ledger(home() / "ledger.db", wall)
+    try:
+        revision = newest_revision(ledger, plan)
+        check_claimable(ledger, plan, revision, wall())
+    except PlanError as error:
+        raise UnusableInput(str(error)) from error
+    place = _ready(as_json=as_json)
+    from deployments.run import run_replan  # noqa: PLC0415
+
+    return _shown(run_replan(home(), plan, revision, cause), place, as_json=as_json)
+
+
+def _ready(*, as_json: bool) -> Server:
+    """Start the server if none is configured, load Prefect quietly, and show our own progress."""
     say = _say if as_json or not sys.stderr.isatty() else _say_dimly
     place = server.ensure(home(), say)
     silent = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
@@ -24,28 +56,33 @@ def run(mandate: Path | None, as_of: str | None, *, broker: str, planner: str, d
         server.environment(home(), place) | silent
     )  # before Prefect is imported: it reads its settings then
     say("loading Prefect")
-    from deployments.run import run_rebalance, show_progress  # noqa: PLC0415
+    from deployments.run import show_progress  # noqa: PLC0415
 
     show_progress(say)
-    outcome, worker = run_rebalance(path, wanted, home(), as_of=moment, broker=broker, planner=planner, dry_run=dry_run)
-    url = f"{place.ui_url}/runs/flow-run/{outcome.run}"
+    return place
+
+
+def _shown(ran: "Ran", place: Server, *, as_json: bool) -> int:
+    if ran.outcome is None:
+        raise TradewrightError(f"the run left no outcome: {ran.said}; `tradewright status` says what the ledger knows")
+    url = f"{place.ui_url}/runs/flow-run/{ran.outcome.run}"
     if as_json:
-        print(json.dumps(outcome.for_machines(url)))
+        print(json.dumps(ran.outcome.for_machines(url)))
     else:
-        _show(outcome, url, worker=worker, ours=place.process is not None)
-    return 0 if outcome.state in GOOD else 1
+        _show(ran.outcome, url, worker=ran.worker, ours=place.process is not None)
+    return 0 if ran.outcome.state in GOOD else 1
 
 
-def _usable(path: Path, as_of: str | None, broker: str, planner: str) -> tuple[Mandate, dt.datetime]:
-    """Return the mandate and the moment to run at, checked: a fault should not cost the start of a server."""
+def _usable(path: Path, as_of: str | None, broker: str, planner: str) -> tuple[Mandate, dt.datetime | None]:
+    """Return the mandate and the moment asked for, checked: a fault should not cost the start of a server."""
     asked = moment(as_of)
     wanted = read_mandate(path)
-    from flows.job import Asked, check_mandate, refuse_what_is_not_there  # noqa: PLC0415
+    from flows.beginning import Asked, refuse_what_is_not_there  # noqa: PLC0415
     from flows.world import moment_of, open_world  # noqa: PLC0415
 
     refuse_what_is_not_there(Asked(str(path), None, broker, planner, dry_run=False))
-    check_mandate(wanted)
-    return wanted, moment_of(open_world(home()), wanted, asked)
+    start = moment_of(open_world(home()), wanted, asked)
+    return wanted, None if asked is None else start
 
 
 def moment(text: str | None) -> dt.date | dt.datetime | None:
@@ -76,10 +113,18 @@ def _show(outcome: Outcome, url: str, *, worker: bool, ours: bool) -> None:
     console = Console()
     summary(outcome, console)
     print(f"\nin the Prefect UI: {url}")
-    if outcome.state not in GOOD and not worker:
-        print("no worker is up: a Retry from the UI waits until `tradewright up`")
+    print("\n".join(_what_next(outcome, worker=worker, ours=ours)))
+
+
+def _what_next(outcome: Outcome, *, worker: bool, ours: bool) -> Iterator[str]:
+    if outcome.state == "waiting":
+        yield f"approve or refuse there, or with `tradewright approve {outcome.run}` (or `refuse`)"
+    if outcome.state == "stale" and outcome.plan:
+        yield f"`tradewright replan {outcome.plan.id}` makes a fresh revision{'' if worker else ' here and now'}"
+    if outcome.state not in {"completed", "held"} and not worker:
+        yield "no worker is up: what is asked for in the UI (Retry, Resume) waits until `tradewright up`"
     if ours:
-        print("the server stays up for the next run; `tradewright down` ends it")
+        yield "the server stays up for the next run; `tradewright down` ends it"
 
 
 def _say(text: str) -> None:

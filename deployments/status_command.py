@@ -1,6 +1,7 @@
 """`tradewright status`, `halt` and `resume`: what is, by the ledger alone."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from blocks.clock import wall
@@ -94,7 +95,15 @@ def _told(said: dict[str, Any]) -> str:
     ]
     if not said["runs"]:
         lines.append("no runs yet: `tradewright run` makes the first")
-    lines += [
-        f"{r['as_of'][:16]}  {r['mandate']:<12} {r['broker']:<6} {r['state']:<10} {r['message']}" for r in said["runs"]
-    ]
+    for each in said["runs"]:
+        lines += _run_lines(each)
     return "\n".join(lines)
+
+
+def _run_lines(run: dict[str, Any]) -> Iterator[str]:
+    name = f"{run['as_of'][:16]}  {run['mandate']:<12} {run['broker']:<6}"
+    yield f"{name} plan {run['plan']:<15} {run['state']:<10} {run['message']}"
+    if run["state"] == "waiting":
+        yield f"    `tradewright approve {run['flow_run_id']}`, or `refuse`"
+    if run["state"] == "stale":
+        yield f"    `tradewright replan {run['plan'].partition('/')[0]}` makes a fresh revision"

@@ -1,38 +1,24 @@
 """A job: one flow run's mandate, plan, clock and doors; the same again when the run is retried."""
 
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from blocks.brokers.doors import read_only
 from blocks.brokers.port import Broker
 from blocks.clock import Clock, wall
-from blocks.errors import PlanError, UnusableInput
-from blocks.ledger import Ledger
-from blocks.mandate import Mandate, read_mandate
+from blocks.errors import PlanError
+from blocks.ledger import Entry, Ledger
+from blocks.mandate import Mandate
 from blocks.values import iso
 from flows.world import World, moment_of
-from tasks.catalog import Catalog, load_catalog
+from tasks.catalog import load_catalog
 from tasks.desk import Desk
 from tasks.lease import give_back, take
 from tasks.plan import Plan
-from tasks.plan_check import check
-from tasks.planners.rules import plan_steps
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a run was asked for, as its flow parameters say it."""
-
-    mandate: str
-    as_of: datetime | None
-    broker: str
-    planner: str
-    dry_run: bool
+from tasks.revisions import recorded_mandate, revision_of
 
 
 @dataclass(frozen=True)
@@ -40,12 +26,21 @@ class Job:
     """Everything a run needs; the broker is for submission alone."""
 
     world: World
-    name: str
+    asked: Mapping[str, Any]
     desk: Desk
     plan: Plan
     broker: Broker
     started: datetime
-    dry_run: bool
+
+    @property
+    def name(self) -> str:
+        """Return the mandate's name."""
+        return str(self.asked["mandate"])
+
+    @property
+    def dry_run(self) -> bool:
+        """Tell whether the run is to go no further than the verdict."""
+        return bool(self.asked["dry_run"])
 
     def looking_again(self) -> Desk:
         """Return the desk with the market as it is stored by now: the gate is not to see what the steps saw."""
@@ -53,93 +48,58 @@ class Job:
 
 
 @contextmanager
-def opened(world: World, run: str, asked: Asked) -> Iterator[Job]:
-    """Open a run's job and hold its account's lease. Raises UnusableInput, PlanError, LeaseTaken."""
-    refuse_what_is_not_there(asked)
-    catalog = load_catalog()
+def opened(world: World, run: str, begin: Callable[[], None]) -> Iterator[Job]:
+    """Open a run's job and hold its account's lease; a run that the ledger does not know of is begun first.
+
+    Raises UnusableInput, PlanError, LeaseTaken, and what `begin` raises.
+    """
     if world.ledger.get("run", run) is None:
-        _begin(world, run, asked, catalog)
-    account = _recorded(world.ledger, run)[0].account
-    take(world.ledger, account, run, wall())
+        begin()
+    asked = _begun(world.ledger, run).body
+    take(world.ledger, asked["account"], run, wall(), instead_of=asked["instead_of"])
     try:
         # Read only now: until the lease is ours another process may be at work on this very run.
-        yield _job(world, run, asked, catalog, *_recorded(world.ledger, run))
+        yield job_of(world, run)
     finally:
-        give_back(world.ledger, account, run)
+        give_back(world.ledger, asked["account"], run)
 
 
-def refuse_what_is_not_there(asked: Asked) -> None:
-    """Refuse what this version does not carry out. Raises UnusableInput."""
-    if asked.broker != "paper":
-        raise UnusableInput(f"--broker {asked.broker}: this version carries out 'paper' only")
-    if asked.planner != "rules":
-        raise UnusableInput(f"--planner {asked.planner}: this version carries out 'rules' only")
+def _begun(ledger: Ledger, run: str) -> Entry:
+    entry = ledger.get("run", run)
+    if entry is None:
+        raise PlanError(f"run {run}: the ledger knows of none")
+    return entry
 
 
-def check_mandate(mandate: Mandate) -> None:
-    """Refuse a mandate that asks for what this version does not carry out. Raises UnusableInput."""
-    if mandate.approval.mode != "auto":
-        raise UnusableInput(
-            f"approval.mode: {mandate.approval.mode!r}: this version carries out 'auto' only; nothing was started"
-        )
+def job_of(world: World, run: str, *, goes_on: bool = False) -> Job:
+    """Build a run's job from what it began with: a changed mandate file must not change a run half done.
 
-
-def _job(world: World, run: str, asked: Asked, catalog: Catalog, mandate: Mandate, plan: Plan, start: datetime) -> Job:
-    market, clock = world.market(mandate), Clock(start)
+    `goes_on` says that another process is at work on it, whose clock has not stopped since.
+    """
+    asked = _begun(world.ledger, run).body
+    mandate = recorded_mandate(world.ledger, asked["mandate_hash"])
+    plan = revision_of(world.ledger, asked["plan"], asked["revision"]).plan
+    clock = Clock(_moment_of(world, run, mandate, goes_on=goes_on))
+    market = world.market(mandate)
     broker = world.paper(mandate, world.market(mandate, pinned=False))  # an exchange trades at the prices there are
-    desk = Desk(run, mandate, asked.broker, catalog, world.ledger, world.store, market, read_only(broker), clock.now)
-    return Job(world, Path(asked.mandate).stem, desk, plan, broker, clock.start, asked.dry_run)
+    desk = Desk(
+        run, mandate, asked["broker"], load_catalog(), world.ledger, world.store, market, read_only(broker), clock.now
+    )
+    return Job(world, asked, desk, plan, broker, clock.start)
 
 
-def _recorded(ledger: Ledger, run: str) -> tuple[Mandate, Plan, datetime]:
-    """Return what this run began with: a changed mandate file must not change a run half done."""
-    with ledger.reading() as book:
-        entry = book.get("run", run)
-        mandate = entry and book.get("mandate", entry.body["mandate_hash"])
-        plan = entry and book.get("plan", f"{entry.body['plan']}/{entry.body['revision']}")
-    if entry is None or mandate is None or plan is None:
-        raise PlanError(f"run {run}: the ledger lacks its mandate or plan")
-    return Mandate.model_validate(mandate.body), _plan(plan.body), _where_it_stopped(ledger, run, entry.body["as_of"])
+def _moment_of(world: World, run: str, mandate: Mandate, *, goes_on: bool) -> datetime:
+    """Return the moment at which the run's own clock goes on: the last one on record, since its clock stood still.
 
-
-def _where_it_stopped(ledger: Ledger, run: str, began: str) -> datetime:
-    """Return the last moment of the run's own clock that is on record: a retry goes on from there, not before it."""
-    moments = [began]
-    moments += [entry.body["as_of"] for entry in ledger.all("step", run) if entry.body["as_of"]]
-    moments += [entry.body["ended_at"] for entry in ledger.all("outcome", run)]
-    return max(datetime.fromisoformat(moment) for moment in moments)
-
-
-def _plan(body: dict[str, Any]) -> Plan:
-    return Plan.model_validate({name: body[name] for name in Plan.model_fields})
-
-
-def _begin(world: World, run: str, asked: Asked, catalog: Catalog) -> None:
-    mandate = read_mandate(Path(asked.mandate))
-    check_mandate(mandate)
-    start = moment_of(world, mandate, asked.as_of)
-    plan = made(mandate, catalog, start)
-    body = {
-        "plan": plan.id, "revision": plan.revision, "account": mandate.account, "broker": asked.broker,
-        "planner": asked.planner, "mandate": Path(asked.mandate).stem, "mandate_hash": mandate.hash,
-        "as_of": iso(start), "dry_run": asked.dry_run,
-    }  # fmt: skip
-    with world.ledger.writing() as book:
-        book.append("mandate", mandate.model_dump(mode="json"), key=mandate.hash)
-        book.append(
-            "plan",
-            plan.model_dump(mode="json") | {"hash": plan.hash},
-            key=f"{plan.id}/{plan.revision}",
-            subject=plan.id,
-        )
-        book.append("run", body, key=run, subject=mandate.account)
-
-
-def made(mandate: Mandate, catalog: Catalog, now: datetime) -> Plan:
-    """Make a plan by rules, and check it like any other. Raises PlanError."""
-    steps = plan_steps(mandate)
-    problems = check([step.model_dump() for step in steps], mandate, catalog)
-    if problems:
-        raise PlanError("; ".join(f"{problem.code}: {problem.message}" for problem in problems))
-    plan_id = f"p{uuid.uuid4().hex[:12]}"
-    return Plan(id=plan_id, objective=mandate.objective, mandate_hash=mandate.hash, steps=steps, created_at=now)
+    It has not stood still while a person was asked. A run that was asked for no moment of the past catches up with the
+    newest prices there are: a retry days later is not to trade on those of its beginning.
+    """
+    begun, ended = _begun(world.ledger, run), world.ledger.latest("outcome", run)
+    entry, field = (ended, "ended_at") if ended else (begun, "as_of")
+    moment = datetime.fromisoformat(entry.body[field])
+    if goes_on or (ended and ended.body["state"] == "waiting"):
+        moment += wall() - entry.at
+    seen = [entry.body["as_of"] for entry in world.ledger.all("step", run) if entry.body["as_of"]]
+    if begun.body["asked_as_of"] is None:
+        seen.append(iso(moment_of(world, mandate, None)))
+    return max(moment, *map(datetime.fromisoformat, seen)) if seen else moment

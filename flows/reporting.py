@@ -10,7 +10,8 @@ from prefect.artifacts import create_markdown_artifact
 
 from blocks.clock import wall
 from blocks.ledger import Ledger
-from flows.job import Asked, Job
+from flows.beginning import Asked
+from flows.job import Job
 from tasks.intents import Intent
 from tasks.outcome import Outcome, RunState
 from tasks.report import run_markdown
@@ -33,19 +34,23 @@ def outcome_of(
     inspection: Inspection | None = None,
     intents: Sequence[Intent] = (),
     broken: str = "",
-    state: RunState = "failed",
+    state: RunState | None = None,
     message: str = "",
 ) -> Outcome:
-    """Sum a job up; without an inspection it got no further than its steps. `broken` says what ended its submission."""
-    facts: dict[str, Any] = {"state": state, "message": message}
-    if inspection is not None:
-        facts = _facts(job, inspection, intents)
+    """Sum a job up; without an inspection it got no further than its steps.
+
+    `broken` says what ended its submission; `state` and `message` say how it ended where its orders do not.
+    """
+    facts: dict[str, Any] = {} if inspection is None else _facts(job, inspection, intents)
+    if state:
+        facts |= {"state": state, "message": message}
     if broken:
         facts["message"] = f"submission broke off: {broken}; {facts['message']}"
     desk = job.desk
     return Outcome(
         run=desk.run, mandate=job.name, account=desk.mandate.account, broker=desk.broker,
         currency=desk.mandate.base_currency, dry_run=job.dry_run, as_of=job.started, ended_at=desk.now(), plan=job.plan,
+        cause=job.asked["cause"],
         steps=step_lines(desk.ledger, desk.run, job.plan), **facts,
     )  # fmt: skip
 
@@ -70,15 +75,26 @@ def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent]) -> dict[
 
 
 def failed_outcome(ledger: Ledger, run: str, asked: Asked, message: str) -> Outcome:
-    """Record a run that ended before its steps, or outside of them; by its own clock, from which a retry goes on."""
+    """Sum up a run that ended before its steps, or outside of them; by its own clock, from which a retry goes on."""
     begun = ledger.get("run", run)
     moment = datetime.fromisoformat(begun.body["as_of"]) if begun else asked.as_of or wall()
-    outcome = Outcome(
+    return Outcome(
         run=run, state="failed", message=message, mandate=Path(asked.mandate).stem, account="", broker=asked.broker,
         currency="", dry_run=asked.dry_run, as_of=moment, ended_at=moment, plan=None,
     )  # fmt: skip
-    finish(ledger, outcome)
-    return outcome
+
+
+def failed_replan(ledger: Ledger, run: str, plan: str, revision: int, message: str) -> Outcome:
+    """Sum up a replan that came to no revision, or was not let at its account."""
+    entry = ledger.get("plan", f"{plan}/{revision}")
+    begun = ledger.get("run", run) or (entry and ledger.get("run", entry.body["run"]))
+    unknown = {"mandate": plan, "account": "", "broker": "", "dry_run": False, "as_of": wall().isoformat()}
+    body: dict[str, Any] = begun.body if begun else unknown
+    moment = datetime.fromisoformat(body["as_of"])
+    return Outcome(
+        run=run, state="failed", message=message, mandate=body["mandate"], account=body["account"],
+        broker=body["broker"], currency="", dry_run=body["dry_run"], as_of=moment, ended_at=moment, plan=None,
+    )  # fmt: skip
 
 
 def finish(ledger: Ledger, outcome: Outcome) -> None:

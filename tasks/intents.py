@@ -18,6 +18,7 @@ from blocks.ledger import Ledger, Reading, Writing
 from blocks.mandate import Mandate
 from blocks.values import Amount, plain
 from tasks.plan import Plan
+from tasks.revisions import superseded_by
 from tasks.situation import Proposal, Value
 from tasks.verification.gate import Inspection
 from tasks.verification.verdict import kept_back
@@ -118,6 +119,9 @@ def commit(
         "kept_back": plain(kept_back(inspection.situation)),
     }
     with ledger.writing() as book:
+        newer = superseded_by(book, plan.id, plan.revision)
+        if newer:
+            raise StalePlan(f"revision {newer} of plan {plan.id} has replaced revision {plan.revision}")
         bound = book.get("submission", key)
         if bound and bound.body["proposal_hash"] != proposal.hash:
             said = f"plan {plan.id} revision {plan.revision} has submitted another proposal"

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from blocks.errors import LeaseTaken
-from blocks.ledger import Ledger, Writing
+from blocks.ledger import Ledger, Reading, Writing
 
 LENGTH = timedelta(minutes=45)
 """Longer than a submission may take; an owner whose process is gone from this machine loses it at once."""
 
 
-def take(ledger: Ledger, account: str, owner: str, wall: datetime) -> None:
-    """Take or renew the account's lease, by real time.
+def take(ledger: Ledger, account: str, owner: str, wall: datetime, instead_of: str = "") -> None:
+    """Take or renew the account's lease, by real time; a replan takes it `instead_of` the run that it replaces.
 
     Raises LeaseTaken while another run holds it, or another process that carries out this one.
     """
     with ledger.writing() as book:
         last = book.latest("lease", account)
-        if last and _held_by_another(last.body, owner, wall):
+        if last and _held_by_another(last.body, owner, wall) and last.body["owner"] != instead_of:
             holder, until = last.body["owner"], last.body["expires_at"]
             raise LeaseTaken(f"account {account} is being rebalanced by run {holder}, until {until} at the latest")
         _write(book, account, owner, wall)
@@ -34,6 +34,12 @@ def renew(ledger: Ledger, account: str, owner: str, wall: datetime) -> None:
         if last is None or not _is_ours(last.body, owner):
             raise LeaseTaken(f"account {account} was taken over from run {owner}, which had let its lease expire")
         _write(book, account, owner, wall)
+
+
+def is_held(book: Ledger | Reading, account: str, owner: str, wall: datetime) -> bool:
+    """Tell whether a run holds the account's lease, in a process that lives."""
+    last = book.latest("lease", account)
+    return last is not None and last.body["owner"] == owner and _alive(last.body, wall)
 
 
 def give_back(ledger: Ledger, account: str, owner: str) -> None:
@@ -59,7 +65,12 @@ def _is_ours(lease: Mapping[str, Any], owner: str) -> bool:
 
 
 def _held_by_another(lease: Mapping[str, Any], owner: str, wall: datetime) -> bool:
-    if not lease["owner"] or _is_ours(lease, owner) or datetime.fromisoformat(lease["expires_at"]) <= wall:
+    return not _is_ours(lease, owner) and _alive(lease, wall)
+
+
+def _alive(lease: Mapping[str, Any], wall: datetime) -> bool:
+    """Tell whether a lease holds: it names an owner, has not expired, and its process lives as far as can be known."""
+    if not lease["owner"] or datetime.fromisoformat(lease["expires_at"]) <= wall:
         return False
     return lease["host"] != socket.gethostname() or _lives(lease["process"], lease.get("began", ""))
 

@@ -68,6 +68,7 @@ class Outcome(Value):
     as_of: Moment = Field(description="the run's own clock at its start")
     ended_at: Moment = Field(description="the run's own clock at its end")
     plan: Plan | None
+    cause: str = Field("", description="why this revision replaced the one before; empty for a first one")
     steps: tuple[StepLine, ...] = ()
     equity: Number | None = Field(None, description="managed equity before, base currency")
     cash_before: Number | None = None
@@ -92,7 +93,7 @@ class Outcome(Value):
         return {
             "state": self.state,
             "message": self.message,
-            "plan": plan and _plan(plan),
+            "plan": plan and _plan(plan) | {"cause": self.cause},
             "verdict": {
                 "approved": bool(verdict and verdict.approved),
                 "reasons": [reason.model_dump() for reason in reasons],

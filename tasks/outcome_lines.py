@@ -14,6 +14,13 @@ def circumstances(outcome: Outcome) -> str:
     return f"{outcome.mandate}: {account}broker {outcome.broker}, {moment(outcome.as_of)} UTC, took {took}"
 
 
+def lineage(outcome: Outcome) -> str:
+    """Return which revision this is and why it was made; nothing for a first one."""
+    if outcome.plan is None or outcome.plan.revision == 1:
+        return ""
+    return f"revision {outcome.plan.revision}, in place of {outcome.plan.revision - 1}: {outcome.cause}"
+
+
 def step_lines(outcome: Outcome) -> tuple[StepLine, ...]:
     """Return how each step of the plan went, in its order; what the run never came to was not run."""
     went = {line.step: line for line in outcome.steps}

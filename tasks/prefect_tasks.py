@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prefect import Task, get_run_logger
@@ -38,12 +38,13 @@ def _task(node: Node, function: Any, **options: Any) -> Task[..., Any]:
     )  # fmt: skip
 
 
-def step_task(desk: Desk, step: Step, node: Node) -> Task[..., Any]:
-    """Return the task of one step; its inputs are the results of the steps before."""
+def step_task(desk: Desk, step: Step, node: Node, tell: Callable[[Step, StepResult], None]) -> Task[..., Any]:
+    """Return the task of one step; its inputs are the results of the steps before. It is to `tell` of its result."""
 
     def run_step(**inputs: Result) -> Any:
         found = asyncio.run(carry_out(desk, step, inputs))
         say("%s: %s", step.id, found.message)
+        tell(step, found)
         if found.reused:
             text = f"{found.message}; good until {found.expires_at:%H:%M:%S} UTC"
             return Completed(name="Reused", message=text, data=found)

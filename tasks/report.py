@@ -7,7 +7,7 @@ from tasks.figures import age, average_of, cash_text, moment, price_of, quantity
 from tasks.markdown import code, in_lines, quiet, quiet_line, table
 from tasks.not_traded import FEW, skipped_kinds
 from tasks.outcome import OrderLine, Outcome, StepLine
-from tasks.outcome_lines import circumstances, orders_in_short, step_lines
+from tasks.outcome_lines import circumstances, lineage, orders_in_short, step_lines
 from tasks.plan_picture import plan_picture
 from tasks.situation import Skipped
 from tasks.stages import RuleLine, gate, rule_lines
@@ -33,10 +33,17 @@ def run_markdown(outcome: Outcome) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def request_markdown(outcome: Outcome) -> str:
+    """Return what a person is to know who is asked whether these orders may be sent."""
+    return "\n\n".join((*_headline(outcome), *_orders(outcome), *_verdict(outcome), *_notes(outcome))) + "\n"
+
+
 def _headline(outcome: Outcome) -> Iterator[str]:
     yield f"# Rebalance {outcome.state}{', dry run' if outcome.dry_run else ''}"
     yield f"**{quiet(outcome.message) or 'no message'}**"
     yield quiet(circumstances(outcome))
+    if lineage(outcome):
+        yield quiet(lineage(outcome))
     sums = (outcome.equity, outcome.cash_before, outcome.cash_after)
     figures = ["" if value is None else cash_text(value, quiet(outcome.currency)) for value in sums]
     if any(figures):

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from blocks.canonical import digest
-from blocks.ledger import Ledger
+from blocks.ledger import Entry, Ledger
 from blocks.market.store import MarketStore
 from tasks.freshness import Result, is_fresh
 from tasks.situation import Account, Bars, Quotes
@@ -45,8 +45,22 @@ def fresh_result(ledger: Ledger, key: str, now: datetime) -> Result | None:
     entry = ledger.latest("result", key)
     if entry is None:
         return None
-    result = Result.model_validate({name: entry.body[name] for name in Result.model_fields})
+    result = _result(entry)
     return result if is_fresh(result, now) else None
+
+
+def results_of(ledger: Ledger, run: str) -> dict[str, Result]:
+    """Return step id -> the newest result that a run has come by."""
+    found = {}
+    for entry in ledger.all("step", run):
+        kept = ledger.get("result", entry.body["result"]) if entry.body["result"] else None
+        if kept:
+            found[entry.body["step"]] = _result(kept)
+    return found
+
+
+def _result(entry: Entry) -> Result:
+    return Result.model_validate({name: entry.body[name] for name in Result.model_fields})
 
 
 def alive(store: MarketStore, result: Result) -> BaseModel:

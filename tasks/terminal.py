@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.figures import age, average_of, per_cent, price_of, quantity_of, readable, statement, sum_of
 from tasks.not_traded import FEW, skipped_kinds
 from tasks.outcome import GOOD, OrderLine, Outcome, StepLine
-from tasks.outcome_lines import circumstances, most_changed, orders_in_short, step_lines
+from tasks.outcome_lines import circumstances, lineage, most_changed, orders_in_short, step_lines
 from tasks.plan_drawing import graph
 from tasks.printing import STYLES, cut, print_heading, print_left_out, print_line, print_table
 from tasks.stages import gate
@@ -29,6 +29,8 @@ def _state(outcome: Outcome, console: "Console") -> None:
     print_line(console, (outcome.state.upper(), style), ("  ", ""), (outcome.message, "bold"))
     dry = ", dry run: nothing was sent" if outcome.dry_run else ""
     print_line(console, (circumstances(outcome) + dry, ""))
+    if lineage(outcome):
+        print_line(console, (lineage(outcome), ""))
 
 
 def _plan(outcome: Outcome, console: "Console") -> None:

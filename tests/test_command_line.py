@@ -22,6 +22,9 @@ Change = Callable[[Json], object]
 COMMANDS = {
     "run",
     "init",
+    "replan",
+    "approve",
+    "refuse",
     "plan",
     "draft",
     "verify",
@@ -448,7 +451,6 @@ def test_a_mandate_that_cannot_be_used_is_told_in_a_line(tradewright: Call, home
         ("missing.toml", "no such file"),
         ("folder.toml", "a folder, not a file"),
         ("plan.json", "a mandate is a TOML file, its name ends in .toml"),
-        ("always.toml", "approval.mode: 'always': this version carries out 'auto' only; nothing was started"),
     ],
 )
 def test_a_run_with_a_mandate_that_cannot_be_carried_out_starts_nothing(
@@ -456,7 +458,6 @@ def test_a_run_with_a_mandate_that_cannot_be_carried_out_starts_nothing(
 ) -> None:
     (home / "folder.toml").mkdir()
     (home / "plan.json").write_text("{}")
-    (home / "always.toml").write_text(f'{MANDATE}[approval]\nmode = "always"\n')
 
     assert complaint(tradewright("run", "--json", "--mandate", home / name)).endswith(said)
     assert not (home / "server.json").exists()
@@ -488,6 +489,9 @@ def test_help_names_every_command(tradewright: Call) -> None:
         (["verify"], "SITUATION.json"),
         (["run", "--planner", "model"], "--planner model: this version carries out 'rules' only"),
         (["run", "--broker", "ib"], "--broker ib: this version carries out 'paper' only"),
+        (["replan", "p404"], "plan p404: the ledger knows of none; `tradewright status` lists plans"),
+        (["approve", "r404"], "run 'r404': the ledger knows of none; `tradewright status` lists them"),
+        (["refuse", "r404"], "run 'r404': the ledger knows of none; `tradewright status` lists them"),
     ],
 )
 def test_a_word_that_is_not_known_is_named(tradewright: Call, arguments: list[str], named: str) -> None:

@@ -1,14 +1,18 @@
 """Freshness: a result expires with its age, and never later than what it was made from."""
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blocks.brokers.port import AccountState, Fill
 from blocks.mandate import Freshness
-from tasks.freshness import Result, expiry, is_fresh
+from blocks.market.quotes import Quote
+from tasks.freshness import Result, account_changes, expiry, is_fresh, moves
 from tests.examples import examples
 
 pytestmark = pytest.mark.pure
@@ -90,3 +94,84 @@ def test_a_result_without_true_moments_is_none(change: dict[str, Any]) -> None:
     assert result() == Result.model_validate(content)
     with pytest.raises(ValueError, match="validation error"):
         Result.model_validate(content | change)
+
+
+# Prices that moved
+
+
+def quote(symbol: str, bid: Any, ask: Any) -> Quote:
+    return Quote(symbol=symbol, bid=bid, ask=ask, at=NOW)
+
+
+prices = st.decimals("0.0001", "99999", places=4)
+
+
+@examples(200)
+@given(prices, prices, st.integers(0, 2000))
+def test_a_move_is_told_of_once_the_middle_is_further_off_than_allowed(was: Decimal, now: Decimal, most: int) -> None:
+    told = list(moves([quote("SPY", was, was)], [quote("SPY", now, now)], Decimal(most)))
+
+    moved = abs(Fraction(now) - Fraction(was)) / Fraction(was) * 10_000
+    assert ([("prices_have_not_moved", "SPY")] if moved > most else []) == [(each.check, each.symbol) for each in told]
+
+
+def test_the_middle_of_bid_and_ask_is_what_moves() -> None:
+    used = [quote("SPY", Decimal(99), Decimal(101))]
+
+    assert [] == list(moves(used, [quote("SPY", Decimal("98.6"), Decimal("104.3"))], Decimal(150)))
+    (told,) = moves(used, [quote("SPY", Decimal(99), Decimal("104.02"))], Decimal(150))
+    assert "moved 151 bps, from 100 to 101.51; at most 150 bps is allowed" == told.reason
+
+
+@pytest.mark.parametrize("bid", [None, Decimal("NaN"), Decimal("Infinity"), Decimal(-1)])
+def test_a_price_that_is_none_has_not_moved(bid: Decimal | None) -> None:
+    """The gate's rules name a quote that cannot be used; there is no figure to give here."""
+    good = quote("SPY", Decimal(1), Decimal(1))
+
+    assert [] == list(moves([good], [quote("SPY", bid, bid)], Decimal(1)))
+    assert [] == list(moves([quote("SPY", bid, bid)], [good], Decimal(1)))
+    assert [] == list(moves([good], [], Decimal(1)))
+
+
+# An account that changed
+
+symbols = st.sampled_from(["AGG", "GLD", "SPY"])
+fills = st.builds(
+    Fill,
+    exec_id=st.just("e"),
+    order_ref=st.just("o"),
+    symbol=symbols,
+    side=st.sampled_from(["buy", "sell"]),
+    quantity=st.decimals("0.0001", "9999", places=4),
+    price=st.decimals("0.01", "9999", places=2),
+    commission=st.decimals("0", "99", places=2),
+    at=st.just(NOW),
+)
+
+
+def account(held: dict[str, Decimal], cash: Decimal) -> AccountState:
+    positions = [{"symbol": symbol, "quantity": quantity} for symbol, quantity in held.items()]
+    return AccountState.model_validate({"id": "A", "as_of": NOW, "cash": {"USD": cash}, "positions": positions})
+
+
+@examples(200)
+@given(
+    st.dictionaries(symbols, st.decimals("-999", "9999", places=4)),
+    st.lists(fills, max_size=5),
+    symbols,
+    st.decimals("-99", "99", places=2),
+    st.decimals("-99", "99", places=2),
+)
+def test_our_own_fills_explain_a_change_and_nothing_else_does(
+    held: dict[str, Decimal], ours: list[Fill], symbol: str, shares: Decimal, deposit: Decimal
+) -> None:
+    before, after, cash = account(held, Decimal(1000)), dict(held), Decimal(1000)
+    for fill in ours:
+        sign = {"buy": 1, "sell": -1}[fill.side]
+        after[fill.symbol] = after.get(fill.symbol, Decimal(0)) + sign * fill.quantity
+        cash -= sign * fill.quantity * fill.price + fill.commission
+    after[symbol] = after.get(symbol, Decimal(0)) + shares
+
+    told = {(each.check, each.symbol) for each in account_changes(before, account(after, cash + deposit), ours, "USD")}
+    expected = {("positions_have_not_changed", symbol)} if shares else set()
+    assert told == expected | ({("cash_has_not_changed", "")} if deposit else set())

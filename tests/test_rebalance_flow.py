@@ -1,12 +1,11 @@
 """The whole chain on a real Prefect server: run, run again, fail, retry."""
 
-import json
-import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.prefect_server import ask, wait_for_end
 
 pytestmark = pytest.mark.prefect
 
@@ -30,31 +29,10 @@ NEWCO = """date,symbol,open,high,low,close,volume
 """
 
 
-def ask(server: Any, path: str, **body: Any) -> Any:
-    """Ask the Prefect server as its web page does."""
-    data = json.dumps(body).encode() if body else None
-    request = urllib.request.Request(
-        f"{server.api_url}/{path}", data=data, headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
-
-
 def task_states(server: Any, run: str) -> list[tuple[str, str]]:
     """Return name and state of a run's task runs, in the order they came to be."""
     found = ask(server, "task_runs/filter", flow_runs={"id": {"any_": [run]}}, limit=200)
     return [(each["name"], each["state_name"]) for each in sorted(found, key=lambda each: each["created"])]
-
-
-def wait_for_end(server: Any, run: str, after: int) -> dict[str, Any]:
-    """Wait until a run has ended its attempt number `after` + 1, two minutes at most."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        found = ask(server, f"flow_runs/{run}")
-        if found["run_count"] > after and found["state_type"] in {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}:
-            return dict(found)
-        time.sleep(0.5)
-    raise AssertionError(f"run {run} did not end: {found['state_name']}")
 
 
 def test_the_first_run_invests_the_account_and_the_second_has_nothing_to_do(served: Any, server: Any) -> None:

@@ -102,6 +102,7 @@ def outcome(**changed: Any) -> Outcome:
         "as_of": NOW - timedelta(seconds=42),
         "ended_at": NOW,
         "plan": PLAN,
+        "cause": "prices moved",
         "steps": STEPS,
         "equity": Decimal(1234567),
         "cash_before": Decimal(100000),
@@ -148,8 +149,15 @@ def test_the_page_begins_with_state_and_message() -> None:
 
     assert ["# Rebalance partial", "", "**1 of 2 orders filled**"] == lines[:3]
     assert "sample: account PAPER at broker paper, 2026-03-02 15:04:18 UTC, took 42 s" == lines[4]
-    assert "| Managed equity | Cash before | Cash after |" == lines[6]
-    assert "| 1,234,567.00 USD | 100,000.00 USD | 2,012.35 USD |" == lines[8]
+    assert "revision 2, in place of 1: prices moved" == lines[6]
+    assert "| Managed equity | Cash before | Cash after |" == lines[8]
+    assert "| 1,234,567.00 USD | 100,000.00 USD | 2,012.35 USD |" == lines[10]
+
+
+def test_a_first_revision_says_nothing_of_what_it_replaces() -> None:
+    first = outcome(plan=PLAN.model_copy(update={"revision": 1, "parent": None}), cause="")
+
+    assert "in place of" not in run_markdown(first)
 
 
 def test_a_dry_run_says_so_at_the_top_and_at_its_end() -> None:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,6 +16,7 @@ import pytest
 
 from blocks.ledger import Entry, Ledger
 from tasks.lease import give_back, take
+from tests.prefect_server import ask, wait_for_end
 
 pytestmark = pytest.mark.prefect
 
@@ -62,15 +62,6 @@ def killed_at(home: Path, server: Any, kind: str, number: int) -> str:
     return run.key
 
 
-def ask(server: Any, path: str, **body: Any) -> Any:
-    """Ask the Prefect server as its web page does."""
-    data = json.dumps(body).encode() if body else None
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{server.api_url}/{path}", data=data, headers=headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
-
-
 def retried(served: Any, server: Any, run: str) -> dict[str, Any]:
     """Retry a run as from the web page, by a worker, and return it once it has ended again."""
     before = ask(server, f"flow_runs/{run}")["run_count"]
@@ -83,17 +74,6 @@ def retried(served: Any, server: Any, run: str) -> dict[str, Any]:
         return wait_for_end(server, run, before)
     finally:
         served("down")
-
-
-def wait_for_end(server: Any, run: str, after: int) -> dict[str, Any]:
-    """Wait until a run has ended its attempt number `after` + 1, two minutes at most."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        found = ask(server, f"flow_runs/{run}")
-        if found["run_count"] > after and found["state_type"] in {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}:
-            return dict(found)
-        time.sleep(0.5)
-    raise AssertionError(f"run {run} did not end: {found['state_name']}")
 
 
 def booked(ledger: Ledger) -> list[str]:

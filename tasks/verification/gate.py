@@ -1,20 +1,19 @@
 """The gate: look at the world again, recompute what steps claimed, and hold the proposal against every rule."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 
 from pydantic import Field
 
 from blocks.brokers.doors import at_rest
-from blocks.brokers.port import AccountState
+from blocks.brokers.port import Fill
 from blocks.errors import PlanError
 from blocks.mandate import METHODS_WITHOUT_BARS
-from blocks.market.quotes import Quote
-from blocks.values import iso, plain
+from tasks.catalog import Catalog
 from tasks.desk import Desk
 from tasks.executors.analyse import returns_of
 from tasks.executors.weights import weights_of
-from tasks.freshness import Result
+from tasks.freshness import Result, account_changes, expired, moves
 from tasks.halt import halted
 from tasks.plan import Plan, Step
 from tasks.results import bars_of
@@ -40,7 +39,7 @@ class Inspection(Value):
 
 async def inspect(desk: Desk, plan: Plan, results: Mapping[str, Result]) -> Inspection:
     """Read quotes and account afresh, work the targets out again, judge the plan's proposal; record the verdict."""
-    drafting = next(step for step in plan.steps if desk.catalog.tools[step.tool].result is Proposal)
+    drafting = drafting_step(desk.catalog, plan)
     proposal = Proposal.model_validate(results[drafting.id].value)
     targets = _recomputed(desk, plan, results)
     situation, snapshots = await look(desk, targets)
@@ -49,7 +48,7 @@ async def inspect(desk: Desk, plan: Plan, results: Mapping[str, Result]) -> Insp
         not_halted(desk),
         _targets_check(desk, _input(drafting, results, Targets), targets),
     )
-    stale = tuple(_stale(desk, drafting, results, situation))
+    stale = stale_reasons(desk, plan, results, situation)
     inspection = Inspection(situation=situation, proposal=proposal, verdict=verdict, stale=stale, snapshots=snapshots)
     record(desk, plan, inspection)
     return inspection
@@ -116,58 +115,51 @@ def with_checks(verdict: Verdict, *more: Check) -> Verdict:
     return Verdict(**{**dict(verdict), "checks": checks, "approved": all(check.held for check in checks)})
 
 
-def _stale(desk: Desk, drafting: Step, results: Mapping[str, Result], situation: Situation) -> Iterator[Reason]:
-    now, source = situation.now, results[drafting.id]
-    if now > source.expires_at:
-        yield Reason(
-            check="proposal_is_fresh", reason=f"the proposal expired at {iso(source.expires_at)}; it is {iso(now)}"
-        )
+def stale_reasons(desk: Desk, plan: Plan, results: Mapping[str, Result], situation: Situation) -> tuple[Reason, ...]:
+    """Return why what the plan's draft was made from no longer holds in this situation."""
+    drafting = drafting_step(desk.catalog, plan)
+    reasons = list(expired("the proposal", results[drafting.id], situation.now))
     quotes, account = _input(drafting, results, Quotes), _input(drafting, results, Account)
     if quotes:
         counting = _counting(situation)
-        used = {q.symbol: q for q in desk.store.quotes(quotes.snapshot or "") if q.symbol in counting}
-        yield from _moves(used, situation)
+        used = [quote for quote in desk.store.quotes(quotes.snapshot or "") if quote.symbol in counting]
+        reasons += moves(used, situation.quotes, desk.mandate.freshness.max_move_bps)
     if account:
-        yield from _account_changes(desk.store.account(account.snapshot or "")[0], situation.account)
+        before = desk.store.account(account.snapshot or "")[0]
+        since = _fills_since(desk, account)
+        reasons += account_changes(before, situation.account, since, desk.mandate.base_currency)
+    return tuple(reasons)
+
+
+async def why_stale(desk: Desk, plan: Plan, results: Mapping[str, Result]) -> tuple[Reason, ...]:
+    """Return why the results that a plan has so far no longer hold: nothing is judged, no verdict recorded."""
+    if drafting_step(desk.catalog, plan).id in results:
+        situation, _ = await look(desk, _recomputed(desk, plan, results))
+        return stale_reasons(desk, plan, results, situation)
+    now = desk.now()
+    return tuple(reason for step, result in results.items() for reason in expired(f"step {step}", result, now))
+
+
+def drafting_step(catalog: Catalog, plan: Plan) -> Step:
+    """Return the step that makes the proposal: a checked plan has exactly one."""
+    return next(step for step in plan.steps if catalog.tools[step.tool].result is Proposal)
+
+
+def _fills_since(desk: Desk, account: Result) -> tuple[Fill, ...]:
+    """Return our own executions that the ledger has learned of since the account was read.
+
+    By the ledger's order, not by time: the next run in a past moment starts at that moment again.
+    """
+    read = desk.ledger.get("result", account.id)
+    book = f"{desk.broker}/{desk.mandate.account}"
+    stored = desk.ledger.all("fill", book, after=read.seq) if read else []
+    return tuple(Fill.model_validate(entry.body) for entry in stored)
 
 
 def _counting(situation: Situation) -> frozenset[str]:
     """Return the symbols whose prices the plan hangs on, traded or not: held or to be held, and not frozen."""
     wanted = {symbol for symbol, weight in situation.target_weights.items() if weight > 0}
     return frozenset(wanted | situation.account.held().keys()) - {*situation.mandate.frozen}
-
-
-def _moves(used: Mapping[str, Quote], situation: Situation) -> Iterator[Reason]:
-    most = situation.mandate.freshness.max_move_bps
-    for symbol, before in used.items():
-        was, is_now = _middle(before), _middle(situation.quote_of.get(symbol))
-        if was is None or is_now is None:
-            continue  # the verdict names an unusable quote
-        moved = abs(is_now - was) / was * 10_000
-        if moved > most:
-            text = f"moved {moved:.0f} bps, from {plain(was)} to {plain(is_now)}; at most {plain(most)} bps is allowed"
-            yield Reason(check="prices_have_not_moved", symbol=symbol, reason=text)
-
-
-def _middle(quote: Quote | None) -> Decimal | None:
-    if quote is None or quote.bid is None or quote.ask is None or not (quote.bid.is_finite() and quote.ask.is_finite()):
-        return None
-    middle = (quote.bid + quote.ask) / 2
-    return middle if middle > 0 else None
-
-
-def _account_changes(before: AccountState, after: AccountState) -> Iterator[Reason]:
-    held, holds = before.held(), after.held()
-    for symbol in sorted(held.keys() | holds.keys()):
-        was, is_now = held.get(symbol, Decimal(0)), holds.get(symbol, Decimal(0))
-        if was != is_now:
-            text = f"{plain(was)} held when the orders were drafted, {plain(is_now)} now"
-            yield Reason(check="positions_have_not_changed", symbol=symbol, reason=text)
-    for currency in sorted(before.cash.keys() | after.cash.keys()):
-        was, is_now = before.cash.get(currency, Decimal(0)), after.cash.get(currency, Decimal(0))
-        if was != is_now:
-            text = f"{plain(was)} {currency} in cash when the orders were drafted, {plain(is_now)} now"
-            yield Reason(check="cash_has_not_changed", reason=text)
 
 
 def record(desk: Desk, plan: Plan, inspection: Inspection) -> None:
