@@ -1,5 +1,6 @@
 """The mandate: what the portfolio should be, and the limits it is kept within."""
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
@@ -16,6 +17,7 @@ from pydantic import (
     Field,
     StringConstraints,
     Tag,
+    field_validator,
     model_validator,
 )
 
@@ -195,12 +197,27 @@ class Models(Section):
     notes: tuple[Name, ...] = Field((), description="folders or files of research notes")
 
 
+CADENCES = ("session", "weekly", "monthly", "quarterly")
+_CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
+
+
 class Schedule(Section):
     """When the rebalance runs by itself."""
 
     calendar: Name = Field("XNYS", description="an exchange's ISO 10383 code")
-    cadence: Name = Field("weekly", description="the first session of each week")
+    cadence: Name = Field(
+        "weekly",
+        description="the first session of each week, month or quarter, every session, or a cron of five fields",
+    )
     after_open: Duration = timedelta(minutes=30)
+
+    @field_validator("cadence")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        fields = value.split()
+        if value not in CADENCES and not (len(fields) == 5 and all(map(_CRON_FIELD.fullmatch, fields))):
+            raise ValueError(f"should be one of {', '.join(CADENCES)}, or a cron of five fields such as '30 15 * * 1'")
+        return value
 
 
 class Mandate(Section):

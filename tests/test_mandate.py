@@ -283,6 +283,12 @@ FAULTS = [
     ('quotes = "15m"', "quotes = 15", f"freshness.quotes: 15: {DURATION}"),
     ('quotes = "15m"', 'quotes = "0m"', "freshness.quotes: '0m': should be more than nothing and at most ten years"),
     ('after_open = "30m"', 'after_open = "-30m"', f"schedule.after_open: '-30m': {DURATION}"),
+    (
+        'cadence = "weekly"',
+        'cadence = "daily"',
+        "schedule.cadence: 'daily': should be one of session, weekly, monthly, quarterly,"
+        " or a cron of five fields such as '30 15 * * 1'",
+    ),
     # parts that do not agree
     ("SPY = 0.60", "SPY = 0.61", "policy: weights sum to 0.99 and cash_buffer is 0.02: together at most 1 is allowed"),
     ("SPY = 0.60", "SPY = 1.2", "policy: weights sum to 1.58 and cash_buffer is 0.02: together at most 1 is allowed"),

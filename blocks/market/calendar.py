@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from blocks.errors import UnusableInput
 from blocks.reading import nearest
@@ -19,6 +20,7 @@ class _Hours(NamedTuple):
     sessions: tuple[dt.date, ...]
     opens: tuple[dt.datetime, ...]
     closes: tuple[dt.datetime, ...]
+    zone: ZoneInfo
 
 
 class TradingCalendar:
@@ -27,6 +29,11 @@ class TradingCalendar:
     def __init__(self, code: str) -> None:
         self.code = code
         self._hours = _hours(code)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """Return the time zone that the exchange's clocks show."""
+        return self._hours.zone
 
     @property
     def last_known(self) -> dt.date:
@@ -94,6 +101,7 @@ def _hours(code: str) -> _Hours:
         sessions=tuple(session.date() for session in calendar.sessions),
         opens=tuple(moment.to_pydatetime().astimezone(dt.UTC) for moment in calendar.opens),
         closes=tuple(moment.to_pydatetime().astimezone(dt.UTC) for moment in calendar.closes),
+        zone=ZoneInfo(str(calendar.tz)),
     )
 
 

@@ -1,0 +1,64 @@
+"""When a rebalance runs by itself: exact moments, from the sessions of the mandate's exchange."""
+
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+from blocks.errors import UnusableInput
+from blocks.mandate import Schedule
+from blocks.market.calendar import TradingCalendar
+
+FEW_DAYS = 60
+"""With fewer days left that the calendar knows of, it is time to refresh the schedule."""
+
+_BEFORE_CLOSE = timedelta(minutes=30)
+_LONGEST_PERIOD = timedelta(days=100)  # a quarter, and some
+_PERIODS: dict[str, Callable[[date], object]] = {
+    "session": lambda day: day,
+    "weekly": lambda day: day.isocalendar()[:2],
+    "monthly": lambda day: (day.year, day.month),
+    "quarterly": lambda day: (day.year, (day.month - 1) // 3),
+}
+
+
+def slots(schedule: Schedule, now: datetime) -> Iterator[datetime]:
+    """Yield every slot after `now` that the calendar knows of, ascending, in UTC; none for a cron.
+
+    A slot is `after_open` after the real open of the first session of its period, or half an hour before that session's
+    close where it would come later: a short day moves a slot, and a holiday never consumes one.
+    """
+    period = _PERIODS.get(schedule.cadence)
+    if period is None:
+        return
+    calendar = TradingCalendar(schedule.calendar)
+    sessions = calendar.sessions_between(now.date() - _LONGEST_PERIOD, calendar.last_known)
+    first_of_its_period = [next(group) for _, group in groupby(sessions, period)]
+    for session in first_of_its_period[1:]:  # the first period may have begun before what was asked for
+        slot = min(calendar.open_of(session) + schedule.after_open, calendar.close_of(session) - _BEFORE_CLOSE)
+        if slot > now:
+            yield slot
+
+
+def days_left(schedule: Schedule, now: datetime) -> int | None:
+    """Return how many days the calendar's sessions still reach; None for a cron, which needs none."""
+    if schedule.cadence not in _PERIODS:
+        return None
+    return (TradingCalendar(schedule.calendar).last_known - now.date()).days
+
+
+def prefect_schedule(schedule: Schedule, now: datetime) -> Any:
+    """Return the slots as a schedule of Prefect's: exact dates in the exchange's zone, or the cron itself.
+
+    Raises UnusableInput for a cron that Prefect does not take.
+    """
+    from prefect.schedules import Cron, RRule  # noqa: PLC0415  3 s to import
+
+    zone = TradingCalendar(schedule.calendar).zone
+    if schedule.cadence not in _PERIODS:
+        try:
+            return Cron(schedule.cadence, timezone=zone.key)
+        except ValueError as error:
+            raise UnusableInput(f"schedule.cadence: {schedule.cadence!r}: {error}") from None
+    local = [slot.astimezone(zone) for slot in slots(schedule, now)]
+    return RRule("RDATE:" + ",".join(f"{slot:%Y%m%dT%H%M%S}" for slot in local), timezone=zone.key)
