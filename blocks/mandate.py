@@ -220,6 +220,16 @@ class Schedule(Section):
         return value
 
 
+class Notify(Section):
+    """Who is told how a run has ended."""
+
+    block: str = Field("", description="a notification block of Prefect's, such as slack-webhook/mine; empty: nobody")
+    on: tuple[Literal["completed", "held", "failed", "unknown"], ...] = Field(
+        ("completed", "held", "failed", "unknown"),
+        description="failed: also partial, rejected and stale; unknown: an order of which the broker does not tell",
+    )
+
+
 class Mandate(Section):
     """A whole mandate, as one TOML file holds it."""
 
@@ -244,6 +254,7 @@ class Mandate(Section):
     submission: SubmissionRules = SubmissionRules()
     models: Models = Models()
     schedule: Schedule = Schedule()
+    notify: Notify = Notify()
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:

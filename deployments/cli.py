@@ -23,6 +23,10 @@ Situations = Annotated[
 ]
 Plans = Annotated[list[Path], typer.Argument(metavar="PLAN.json...", help="plan files; one JSON line each with --json")]
 
+Mandates = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[MANDATE.toml...]", help="mandates; without any, those deployed before, or the sample"),
+]
 Waiting = Annotated[str, typer.Argument(metavar="RUN", help="the flow run's id; `tradewright status` lists what waits")]
 Note = Annotated[str, typer.Option(help="why; kept in the ledger")]
 
@@ -181,11 +185,24 @@ def resume() -> int:
 
 
 @app.command()
-def up() -> int:
-    """Start the server and a worker, so that Retry in the web page works; they stay until `tradewright down`."""
+def deploy(
+    mandates: Mandates = None,
+    pool: Annotated[str, typer.Option(help="work pool; made of process type where there is none")] = "tradewright",
+    yes: Annotated[bool, typer.Option("--yes", help="remove the deployments of other mandates without asking")] = False,
+    json: Json = False,
+) -> int:
+    """Register deployments, schedules and automations on the Prefect server; again is the same."""
+    from deployments import deploy_command  # noqa: PLC0415
+
+    return deploy_command.deploy(mandates or [], pool, yes=yes, as_json=json)
+
+
+@app.command()
+def up(mandates: Mandates = None) -> int:
+    """Start server and worker, deploy, and watch; they stay until `tradewright down`."""
     from deployments import serving  # noqa: PLC0415
 
-    return serving.up()
+    return serving.up(mandates or [])
 
 
 @app.command()

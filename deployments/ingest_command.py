@@ -3,16 +3,14 @@
 import json
 import sys
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
 
 from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.ledger import Ledger
-from blocks.market.bulk import plain_bars
-from blocks.market.files import read_prices
 from blocks.market.store import MarketStore
 from blocks.places import home
+from flows.taking_in import take_in
 
 
 def ingest(files: Sequence[Path], *, as_json: bool) -> int:
@@ -37,7 +35,6 @@ def ingest(files: Sequence[Path], *, as_json: bool) -> int:
 
 
 def _taken_in(store: MarketStore, path: Path) -> dict[str, object]:
-    """Store a file's prices; return what to say of them. Raises UnusableInput."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (
@@ -48,15 +45,4 @@ def _taken_in(store: MarketStore, path: Path) -> dict[str, object]:
     )
     with Progress(*columns, transient=True, disable=not sys.stderr.isatty()) as progress:
         job = progress.add_task(path.name, total=None)
-        with plain_bars(path, wall().date()) as plain:
-            if plain:
-                snapshot = store.put_plain_bars(f"file:{path.name}", plain)
-                return _said(path, snapshot, plain.rows, plain.symbols, (plain.first, plain.last))
-        table = read_prices(path, wall().date(), lambda done: progress.update(job, completed=done))
-        snapshot = store.put_bars(f"file:{path.name}", table)
-        return _said(path, snapshot, len(table), len(set(table.symbol)), (min(table.session), max(table.session)))
-
-
-def _said(path: Path, snapshot: str, rows: int, symbols: int, sessions: tuple[date, date]) -> dict[str, object]:
-    first, last = map(str, sessions)
-    return {"file": str(path), "snapshot": snapshot, "rows": rows, "symbols": symbols, "first": first, "last": last}
+        return take_in(store, path, lambda done: progress.update(job, completed=done))

@@ -19,7 +19,7 @@ from prefect.states import Pending
 from blocks.clock import wall
 from blocks.ledger import Ledger
 from blocks.mandate import Mandate
-from deployments.deploy import POOL, deploy_rebalance, deploy_replan, ensure_pool
+from deployments.deploy import POOL, Place, deploy_replan, ensure_pool, ensure_rebalance
 from flows.rebalance import rebalance
 from flows.replan import replan
 from tasks.outcome import Outcome
@@ -37,16 +37,18 @@ class Ran:
 def run_rebalance(path: Path, mandate: Mandate, home: Path, parameters: dict[str, Any]) -> Ran:
     """Carry out one rebalance here and now."""
     asked = parameters | {"mandate": str(path.absolute())}
-    return _run_here(rebalance, lambda: deploy_rebalance(path, mandate, home), asked, home)
+    return _run_here(rebalance, lambda client: ensure_rebalance(client, Place(home), path, mandate), asked, home)
 
 
 def run_replan(home: Path, plan: str, revision: int, cause: str) -> Ran:
     """Replace a plan's revision here and now; no outcome means that there was nothing to replan."""
     asked = {"plan": plan, "revision": revision, "cause": cause}
-    return _run_here(replan, lambda: deploy_replan(home), asked, home)
+    return _run_here(replan, lambda _: deploy_replan(Place(home)), asked, home)
 
 
-def _run_here(flow: Flow[Any, Any], deploy: Callable[[], UUID], parameters: dict[str, Any], home: Path) -> Ran:
+def _run_here(
+    flow: Flow[Any, Any], deploy: Callable[[SyncPrefectClient], UUID], parameters: dict[str, Any], home: Path
+) -> Ran:
     """Run a flow in this process, as a run of its deployment.
 
     What the ledger says counts: a server that is lost on the way makes no run undone.
@@ -57,7 +59,7 @@ def _run_here(flow: Flow[Any, Any], deploy: Callable[[], UUID], parameters: dict
             ensure_pool(client)
             # Pending, so that no worker takes it away from this process.
             flow_run = client.create_flow_run_from_deployment(
-                deploy(), parameters=_as_json(parameters), state=Pending()
+                deploy(client), parameters=_as_json(parameters), state=Pending()
             )
             run = str(flow_run.id)
             said = _state_message(flow, flow_run, parameters)

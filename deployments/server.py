@@ -20,6 +20,11 @@ from blocks.errors import TradewrightError
 
 STARTUP_SECONDS = 180
 _QUIET = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1", "PREFECT_LOGGING_SERVER_LEVEL": "WARNING"}
+_PROMPT = {
+    "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "PT2S",  # between looks for what should have come
+    "PREFECT_WORKER_QUERY_SECONDS": "2",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",  # so that a run that has died is noticed within minutes
+}
 
 
 class ServerError(TradewrightError):
@@ -114,7 +119,7 @@ def environment(home: Path, server: Server) -> dict[str, str]:
     own = {"PREFECT_API_URL": server.api_url, "TRADEWRIGHT_HOME": str(home)}
     if server.process:
         own["PREFECT_HOME"] = str(home / "prefect")
-    return {**os.environ, **_QUIET, **own}
+    return {**_PROMPT, **os.environ, **_QUIET, **own}
 
 
 def _record(home: Path) -> Path:
@@ -157,15 +162,16 @@ def _free_port() -> int:
 
 
 def _wait_until_healthy(server: Server, home: Path) -> None:
-    deadline = time.monotonic() + STARTUP_SECONDS
+    deadline, what = time.monotonic() + STARTUP_SECONDS, f"did not come up within {STARTUP_SECONDS} s"
     while time.monotonic() < deadline:
         if healthy(server):
             return
         if server.process and not _lives(server.process):
+            what = "ended by itself"
             break
         time.sleep(0.2)
     _record(home).unlink(missing_ok=True)
-    raise ServerError(f"the local Prefect server did not come up within {STARTUP_SECONDS} s: see {home / 'server.log'}")
+    raise ServerError(f"the local Prefect server {what}: see {home / 'server.log'}")
 
 
 def healthy(server: Server) -> bool:

@@ -1,28 +1,55 @@
-"""`tradewright up` and `down`: the local server, and a worker that retries runs."""
+"""`tradewright up` and `down`: the local server, and a worker for what is deployed there."""
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from blocks.places import made_home
-from deployments import server
+from deployments import deploy_command, server
 
 
-def up() -> int:
-    """Start the server (if it is to be a local one) and a worker, both in the background."""
+def up(files: Sequence[Path]) -> int:
+    """Start the server (if it is to be a local one) and a worker, deploy the mandates, and have a watch look around."""
+    named = deploy_command.read_mandates(files)
     folder = made_home()
     place = server.ensure(folder, print)
     surroundings = server.environment(folder, place)
     os.environ.update(surroundings)
-    if _worker(folder):
-        print("a worker is up already")
-    else:
-        _start_worker(folder, surroundings)
-        print("a worker is up: runs can be retried from the web page")
-    print(f"Prefect UI: {place.ui_url}\n`tradewright down` stops both")
+    from deployments.deploy import POOL  # noqa: PLC0415  3 s to import
+
+    done = deploy_command.put(named, folder, POOL, remove=lambda _: False)
+    print("a worker is up already" if _worker(folder) else _start_worker(folder, surroundings, POOL))
+    print("\n".join(deploy_command.told(done)))
+    print(_have_it_watched())
+    print(f"Prefect UI: {place.ui_url}\n`tradewright down` stops server and worker")
     return 0
+
+
+def _have_it_watched() -> str:
+    """Start a watch if none is running: its schedule starts one a day, and this is not midnight."""
+    from prefect.client.orchestration import get_client  # noqa: PLC0415
+    from prefect.client.schemas.filters import (  # noqa: PLC0415
+        DeploymentFilter,
+        DeploymentFilterName,
+        FlowRunFilter,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+    )
+    from prefect.client.schemas.objects import StateType  # noqa: PLC0415
+
+    going = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]))
+    with get_client(sync_client=True) as client:
+        watching = client.read_flow_runs(
+            deployment_filter=DeploymentFilter(name=DeploymentFilterName(any_=["watch"])),
+            flow_run_filter=FlowRunFilter(state=going),
+        )
+        if watching:
+            return "a watch is looking around already"
+        client.create_flow_run_from_deployment(client.read_deployment_by_name("watch/watch").id)
+    return "a watch looks around each minute while a plan is open"
 
 
 def down() -> int:
@@ -40,21 +67,16 @@ def down() -> int:
     return 0
 
 
-def _start_worker(folder: Path, surroundings: dict[str, str]) -> None:
-    from prefect.client.orchestration import get_client  # noqa: PLC0415  3 s to import
-
-    from deployments.deploy import POOL, ensure_pool  # noqa: PLC0415
-
-    with get_client(sync_client=True) as client:
-        ensure_pool(client)
+def _start_worker(folder: Path, surroundings: dict[str, str], pool: str) -> str:
     name = f"tradewright-{os.getpid()}"
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process", "--name", name]
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", "process", "--name", name]
     with (folder / "worker.log").open("ab") as log:
         process = subprocess.Popen(  # noqa: S603
             command, env=surroundings, cwd=folder,
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     _record(folder).write_text(json.dumps({"process": process.pid}))
+    return "a worker is up: it carries out schedules, retries and replans"
 
 
 def _record(folder: Path) -> Path:

@@ -97,9 +97,14 @@ def failed_replan(ledger: Ledger, run: str, plan: str, revision: int, message: s
     )  # fmt: skip
 
 
+def record(ledger: Ledger, outcome: Outcome) -> None:
+    """Write an outcome down; the newest of a run is what counts."""
+    ledger.append("outcome", outcome.model_dump(mode="json"), subject=outcome.run)
+
+
 def finish(ledger: Ledger, outcome: Outcome) -> None:
     """Write the outcome down, and show it on the flow run's page."""
-    ledger.append("outcome", outcome.model_dump(mode="json"), subject=outcome.run)
+    record(ledger, outcome)
     key = f"rebalance-{_slug(outcome.mandate)}"
     create_markdown_artifact(run_markdown(outcome), key=key, description=f"{outcome.state}: {outcome.message}")
 

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from prefect import flow
 
@@ -18,35 +19,58 @@ from tasks.results import results_of
 from tasks.revisions import Revision, open_revisions
 from tasks.verification.gate import why_stale
 
+_TELL_AGAIN = timedelta(minutes=10)
+"""A plan that nobody has replanned by then is told of once more."""
 
-@flow(name="watch", persist_result=False, retries=0)
-def watch(every: float = 60, hours: float = 24) -> None:
-    """Look around each `every` seconds, for so many hours; a deployment's schedule starts the next watch.
+_JUST_AFTER = timedelta(milliseconds=500)
 
-    A plan whose results no longer hold is told of once: the automation that hears of it starts the replan.
+
+@dataclass(frozen=True)
+class Look:
+    """What the watch saw of an open revision: why it is stale, or until when it is not, by its age alone."""
+
+    revision: Revision
+    cause: str
+    left: timedelta | None
+
+
+@flow(name="watch", flow_run_name=lambda: f"watch {wall():%Y-%m-%d}", persist_result=False, retries=0)
+def watch(every: float = 60) -> None:
+    """Look around each `every` seconds until the day ends, by UTC; the deployment's schedule starts the next watch.
+
+    It looks sooner where a result expires sooner. A plan whose results no longer hold is told of: the automation that
+    hears of it starts the replan.
     """
-    world, told, end = open_world(home()), set[tuple[str, int]](), wall() + timedelta(hours=hours)
+    world, told = open_world(home()), dict[tuple[str, int], datetime]()
+    end = datetime.combine(wall().date() + timedelta(days=1), datetime.min.time(), UTC)
     while True:
-        for revision, cause in stale_plans(world, wall()):
-            known = (revision.plan.id, revision.plan.revision)
-            if known not in told:
-                told.add(known)
-                say("plan %s revision %d is stale: %s", *known, cause)
-                events.plan_stale(revision.asked, cause)
-        if wall() + timedelta(seconds=every) > end:
+        looks = list(look_around(world, wall()))
+        for look in (look for look in looks if look.cause):
+            known = (look.revision.plan.id, look.revision.plan.revision)
+            if wall() - told.get(known, wall() - _TELL_AGAIN) >= _TELL_AGAIN:
+                told[known] = wall()
+                say("plan %s revision %d is stale: %s", *known, look.cause)
+                events.plan_stale(look.revision.asked, look.cause)
+        pause = min([timedelta(seconds=every), *(look.left + _JUST_AFTER for look in looks if look.left is not None)])
+        if wall() + pause >= end:
             return
-        time.sleep(every)
+        time.sleep(pause.total_seconds())
 
 
-def stale_plans(world: World, now: datetime) -> Iterator[tuple[Revision, str]]:
-    """Yield the open revisions whose results no longer hold, each with the reason."""
+def look_around(world: World, now: datetime) -> Iterator[Look]:
+    """Yield what there is to see of each open revision at this moment of the wall clock."""
     for revision in open_revisions(world.ledger, now):
         try:
-            job = job_of(world, revision.run, goes_on=True)
-            reasons = asyncio.run(why_stale(job.desk, job.plan, results_of(world.ledger, revision.run)))
+            yield _look_at(world, revision)
         except TradewrightError as error:
             say("plan %s revision %d cannot be looked at: %s", revision.plan.id, revision.plan.revision, error)
-            continue
-        if reasons:
-            first = reasons[0]
-            yield revision, f"{first.symbol}: {first.reason}" if first.symbol else first.reason
+
+
+def _look_at(world: World, revision: Revision) -> Look:
+    job, results = job_of(world, revision.run, goes_on=True), results_of(world.ledger, revision.run)
+    reasons = asyncio.run(why_stale(job.desk, job.plan, results))
+    if reasons:
+        first = reasons[0]
+        return Look(revision, f"{first.symbol}: {first.reason}" if first.symbol else first.reason, None)
+    now = job.desk.now()
+    return Look(revision, "", min((result.expires_at - now for result in results.values()), default=None))

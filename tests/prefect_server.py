@@ -2,21 +2,32 @@
 
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+BUSY = 503  # its database is locked: it asks to be asked again
 ENDED = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
-def ask(server: Any, path: str, **body: Any) -> Any:
+def ask(server: Any, path: str, method: str | None = None, **body: Any) -> Any:
     """Return what the server answers to a question with a body, or to one without."""
     data = json.dumps(body).encode() if body else None
     request = urllib.request.Request(
-        f"{server.api_url}/{path}", data=data, headers={"Content-Type": "application/json"}
+        f"{server.api_url}/{path}", data=data, method=method, headers={"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.loads(answer.read())
+    for _ in range(20):
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                said = answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code != BUSY:
+                raise
+            time.sleep(0.5)
+        else:
+            return json.loads(said) if said else None
+    raise AssertionError(f"the server was busy for ten seconds: {path}")
 
 
 def wait_for_end(server: Any, run: str, after: int) -> dict[str, Any]:

@@ -86,6 +86,8 @@ cadence = "weekly"            # first session of the week
 after_open = "30m"
 """
 
+CADENCE = "should be one of session, weekly, monthly, quarterly, or a cron of five fields such as '30 15 * * 1'"
+
 METHOD = (
     'account = "PAPER"\nbase_currency = "USD"\n[policy]\nmethod = "equal"\nweights = {}\n[limits]\nmax_weight = {}\n'
 )
@@ -286,8 +288,7 @@ FAULTS = [
     (
         'cadence = "weekly"',
         'cadence = "daily"',
-        "schedule.cadence: 'daily': should be one of session, weekly, monthly, quarterly,"
-        " or a cron of five fields such as '30 15 * * 1'",
+        f"schedule.cadence: 'daily': {CADENCE}",
     ),
     # parts that do not agree
     ("SPY = 0.60", "SPY = 0.61", "policy: weights sum to 0.99 and cash_buffer is 0.02: together at most 1 is allowed"),

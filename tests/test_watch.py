@@ -1,7 +1,7 @@
 """The watch: an open plan whose results no longer hold is found, with the reason; one that is closed costs nothing."""
 
 import asyncio
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from blocks.clock import wall
 from blocks.market.bar_table import BarTable
 from flows.beginning import Asked, begin_rebalance
 from flows.job import Job, job_of
-from flows.watch import stale_plans
+from flows.watch import look_around
 from flows.world import World, open_world
 from tasks.carry_out import carry_out
 from tasks.freshness import Result
@@ -45,7 +45,7 @@ def job(world: World, tmp_path: Path) -> Job:
 
 
 def found(world: World) -> list[str]:
-    return [cause for _, cause in stale_plans(world, wall())]
+    return [look.cause for look in look_around(world, wall()) if look.cause]
 
 
 def waits(world: World, moment: datetime) -> None:
@@ -57,6 +57,9 @@ def test_while_its_results_hold_a_plan_is_left_alone(world: World, job: Job) -> 
     waits(world, job.desk.now())
 
     assert [] == found(world)
+    (look,) = look_around(world, wall())
+    assert look.left is not None
+    assert timedelta(minutes=13) < look.left < timedelta(minutes=14)  # to 21:15, a minute and some gone
 
 
 def test_a_plan_is_stale_once_its_proposal_has_expired(world: World, job: Job) -> None:
