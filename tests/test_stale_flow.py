@@ -1,0 +1,123 @@
+"""A plan whose results age while a person is asked: one replan, whoever notices, and no order twice."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blocks.clock import wall
+from blocks.ledger import Ledger
+from tests.prefect_server import ask, wait_for_end, wait_for_rest
+
+pytestmark = [pytest.mark.prefect, pytest.mark.slow]
+
+MANDATE = """
+account = "SHORT"
+base_currency = "USD"
+policy = { weights = { AAPL = 0.50, MSFT = 0.45 } }
+limits = { max_turnover = 1 }
+approval = { mode = "always" }
+freshness = { quotes = "100s", positions = "100s", proposal = "100s" }
+"""
+"""Quotes are those of the close, a minute before the run begins: forty seconds later all three have expired."""
+
+
+@pytest.fixture
+def short(home: Path) -> Path:
+    path = home / "short.toml"
+    path.write_text(MANDATE)
+    return path
+
+
+@pytest.fixture
+def up(served: Any, short: Path) -> Iterator[None]:
+    assert 0 == served("up", short).status
+    yield
+    served("down")
+
+
+def wait_until(what: Callable[[], Any], seconds: float = 180) -> Any:
+    """Return what comes, as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := what():
+            return found
+        time.sleep(0.5)
+    raise AssertionError("it never came")
+
+
+def revisions(home: Path) -> list[int]:
+    return [entry.body["revision"] for entry in Ledger(home / "ledger.db", wall).all("plan")]
+
+
+def run_of(home: Path, revision: int) -> str | None:
+    """Return the run of a revision, once it is recorded."""
+    found = [e.body["run"] for e in Ledger(home / "ledger.db", wall).all("plan") if e.body["revision"] == revision]
+    return str(found[0]) if found else None
+
+
+def orders(home: Path) -> list[str]:
+    return sorted(entry.body["order"]["symbol"] for entry in Ledger(home / "ledger.db", wall).all("paper.order"))
+
+
+def replans(server: Any) -> list[tuple[str, str]]:
+    found = ask(server, "flow_runs/filter", flows={"name": {"any_": ["replan"]}}, limit=100)
+    return sorted((each["name"], each["state_name"]) for each in found)
+
+
+def end_watch(server: Any) -> None:
+    """Have nobody look: what is left are the server's own automations."""
+    watching = {"flows": {"name": {"any_": ["watch"]}}, "flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}}
+    (run,) = wait_until(lambda: ask(server, "flow_runs/filter", **watching))
+    ask(server, f"flow_runs/{run['id']}/set_state", state={"type": "CANCELLED"}, force=True)
+
+
+@pytest.mark.parametrize("noticed_by", ["the watch", "an automation"])
+def test_three_results_that_expire_together_make_one_replan_which_is_approved_and_sent_once(
+    served: Any, server: Any, home: Path, short: Path, up: None, noticed_by: str
+) -> None:
+    before = len(replans(server))
+    if noticed_by == "an automation":
+        end_watch(server)
+    first = served("run", "--mandate", short, "--json").json
+    assert "waiting" == first["state"]
+
+    second = wait_until(lambda: run_of(home, 2))
+    assert "Suspended" == wait_for_rest(server, second)["state_name"]
+    assert "Cancelled" == ask(server, f"flow_runs/{first['flow_run_id']}")["state_name"]
+    assert 0 == served("approve", second).status
+    ended = wait_for_end(server, second, after=0)
+
+    assert ("Completed", "2 orders filled") == (ended["state_name"], ended["state"]["message"][:15])
+    assert [1, 2] == revisions(home)
+    assert ["AAPL", "MSFT"] == orders(home)
+    others = wait_until(lambda: [name for name in replans(server)[before:] if name[1] not in {"Running", "Pending"}])
+    assert 1 == sum(state == "Completed" for _, state in others)
+
+    retry = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
+    ask(server, f"flow_runs/{first['flow_run_id']}/set_state", state=retry)
+    again = wait_until(lambda: stale(server, first["flow_run_id"]))
+    assert "revision 2 of plan" in again["state"]["message"]
+    assert ["AAPL", "MSFT"] == orders(home)
+
+
+def stale(server: Any, run: str) -> dict[str, Any] | None:
+    found: dict[str, Any] = ask(server, f"flow_runs/{run}")
+    return found if found["state_name"] == "Stale" else None
+
+
+def test_a_run_that_was_cancelled_while_a_person_was_asked_asks_again_when_it_is_retried_and_sends_once(
+    served: Any, server: Any, home: Path, short: Path, up: None
+) -> None:
+    short.write_text(MANDATE.replace("100s", "15m"))
+    run = served("run", "--mandate", short, "--json").json["flow_run_id"]
+    ask(server, f"flow_runs/{run}/set_state", state={"type": "CANCELLED"}, force=True)
+    ask(server, f"flow_runs/{run}/set_state", state={"type": "SCHEDULED", "name": "AwaitingRetry"})
+    assert "Suspended" == wait_for_rest(server, run)["state_name"]
+    assert [] == orders(home)
+    assert 0 == served("approve", run).status
+
+    assert "Completed" == wait_for_end(server, run, after=0)["state_name"]
+    assert ["AAPL", "MSFT"] == orders(home)
