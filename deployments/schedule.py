@@ -9,9 +9,6 @@ from blocks.errors import UnusableInput
 from blocks.mandate import Schedule
 from blocks.market.calendar import TradingCalendar
 
-FEW_DAYS = 60
-"""With fewer days left that the calendar knows of, it is time to refresh the schedule."""
-
 _BEFORE_CLOSE = timedelta(minutes=30)
 _LONGEST_PERIOD = timedelta(days=100)  # a quarter, and some
 _PERIODS: dict[str, Callable[[date], object]] = {
@@ -38,13 +35,6 @@ def slots(schedule: Schedule, now: datetime) -> Iterator[datetime]:
         slot = min(calendar.open_of(session) + schedule.after_open, calendar.close_of(session) - _BEFORE_CLOSE)
         if slot > now:
             yield slot
-
-
-def days_left(schedule: Schedule, now: datetime) -> int | None:
-    """Return how many days the calendar's sessions still reach; None for a cron, which needs none."""
-    if schedule.cadence not in _PERIODS:
-        return None
-    return (TradingCalendar(schedule.calendar).last_known - now.date()).days
 
 
 def prefect_schedule(schedule: Schedule, now: datetime) -> Any:

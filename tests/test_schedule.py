@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from blocks.errors import UnusableInput
 from blocks.mandate import Schedule
 from blocks.market.calendar import TradingCalendar
-from deployments.schedule import days_left, prefect_schedule, slots
+from deployments.schedule import prefect_schedule, slots
 from tests.examples import examples
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -136,10 +136,3 @@ def test_a_cron_is_handed_on_in_the_exchanges_zone() -> None:
     assert [] == list(slots(schedule(cadence="30 15 * * 1"), datetime(2026, 1, 1, tzinfo=UTC)))
     with pytest.raises(UnusableInput, match=r"schedule.cadence: '99 15 \* \* 1': Invalid cron"):
         prefect_schedule(schedule(cadence="99 15 * * 1"), datetime(2026, 1, 1, tzinfo=UTC))
-
-
-def test_the_days_that_are_left_are_those_the_calendar_knows() -> None:
-    last = TradingCalendar("XNYS").last_known
-
-    assert 59 == days_left(schedule(), datetime(last.year, last.month, last.day, tzinfo=UTC) - timedelta(days=59))
-    assert days_left(schedule(cadence="0 9 * * 1"), datetime(2026, 1, 1, tzinfo=UTC)) is None
