@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PARTS = ("startup", "sizing", "storage")
+PARTS = ("startup", "sizing", "storage", "reaction")
 PACKAGES = ("prefect", "duckdb", "sqlalchemy", "pydantic", "scipy", "skfolio", "numpy", "pandas")
 
 

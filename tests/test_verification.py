@@ -792,3 +792,19 @@ def test_nearer_and_turnover_agree_with_fractions(figures: tuple[Decimal, ...], 
     nearer = abs(off + (change if side == "buy" else -change)) < abs(off)
     assert nearer == ("order_brings_its_symbol_nearer" not in names)
     assert (change <= Fraction(3, 10) * equity) == ("turnover_is_within_max_turnover" not in names)
+
+
+@pytest.mark.parametrize("limit", [None, "0", "0.00"])
+def test_a_working_buy_without_a_limit_takes_the_ask_and_the_collar_above(limit: str | None) -> None:
+    """Some brokers write that there is no limit as 0."""
+    ample, short = plain(), plain()
+    for case, cash in ((ample, "1000000"), (short, "10")):
+        case["open_orders"] = [working("AGG", "buy", "3", limit)]
+        case["account"]["cash"] = {"USD": cash}
+        case["mandate"]["policy"]["cash_buffer"] = "0"
+        case["quotes"] = [quote("SPY", "10", "10", "10"), quote("AGG", "100", "100", "100")]
+        case["orders"] = [order("SPY", "buy", "1", "10")]
+
+    said = [check for check in judged(short).checks if check.check == "buys_are_covered_by_cash"]
+    assert "working buys 301.5, " in said[0].reason
+    assert "buys_are_covered_by_cash" not in {name for name, _ in failed(judged(ample))}

@@ -62,8 +62,8 @@ class Book:
 
     @cached_property
     def unlimited(self) -> tuple[WorkingOrder, ...]:
-        """Return the working buys without a limit: what they will cost only a quote can say."""
-        return tuple(order for order in self.working if order.side == "buy" and order.limit is None)
+        """Return the working buys without a limit, which may be written as 0: only a quote can say what they cost."""
+        return tuple(order for order in self.working if order.side == "buy" and not order.limit)
 
     @cached_property
     def buying(self) -> Mapping[str, Decimal]:
@@ -134,9 +134,14 @@ class Book:
 
     @cached_property
     def kept_back(self) -> Decimal | None:
-        """Return the cash that buys leave untouched: the buffer and what is to be raised; None without equity."""
-        mandate = self.situation.mandate
-        return None if self.equity is None else mandate.policy.cash_buffer * self.equity + mandate.raise_cash
+        """Return the cash that buys leave untouched; None without equity.
+
+        That is the buffer, what is to be raised, and what working buys without a limit may take.
+        """
+        if self.equity is None:
+            return None
+        mandate, unlimited = self.situation.mandate, (self.cost_of(order) for order in self.unlimited)
+        return mandate.policy.cash_buffer * self.equity + mandate.raise_cash + sum(filter(None, unlimited), _ZERO)
 
     def _value_of_one(self, symbol: str) -> Decimal | None:
         if symbol in self.frozen:
@@ -153,7 +158,7 @@ class Book:
 
     def cost_of(self, order: WorkingOrder) -> Decimal | None:
         """Return what a working buy may still take: at its limit, or without one at the ask and the collar above."""
-        if order.limit is not None:
+        if order.limit:
             return order.remaining * order.limit
         market = self.markets.get(order.symbol)
         collar = 1 + self.situation.mandate.limits.collar_bps * BASIS_POINT
