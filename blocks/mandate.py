@@ -17,6 +17,8 @@ from pydantic import (
     Field,
     StringConstraints,
     Tag,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
     model_validator,
 )
@@ -41,6 +43,18 @@ def _no_truth(value: object) -> object:
 
 Count = Annotated[int, BeforeValidator(_no_truth)]
 """A whole number; `true`, which Python takes for 1, is none."""
+
+
+_NO_TIME = re.compile(r"0+\s*[smhdw]", re.ASCII)
+
+
+def _or_nothing(value: object, duration: ValidatorFunctionWrapHandler) -> timedelta:
+    none = value == timedelta(0) or (isinstance(value, str) and _NO_TIME.fullmatch(value.strip()))
+    return timedelta(0) if none else duration(value)
+
+
+Delay = Annotated[Duration, WrapValidator(_or_nothing)]
+"""A duration, or none at all: `0s`."""
 
 
 class Section(BaseModel):
@@ -186,6 +200,15 @@ class SubmissionRules(Section):
     at_window_end: Literal["cancel", "leave"] = "cancel"
 
 
+class PaperRules(Section):
+    """How the paper broker fills orders, so that working ones can be tried without a gateway."""
+
+    latency: Delay = Field(timedelta(0), description="how long an order works before it fills, and its rest after that")
+    first_fill: Annotated[Fraction, Field(gt=0)] = Field(
+        Decimal(1), description="share of the order that fills first, in whole shares; 1: all of it"
+    )
+
+
 class Models(Section):
     """Which language models play which part, and what they may cost."""
 
@@ -198,7 +221,27 @@ class Models(Section):
 
 
 CADENCES = ("session", "weekly", "monthly", "quarterly")
-_CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
+
+
+def _cron_field(value: str, *, alone: str = "") -> str:
+    """Return the pattern of a cron's field: values, ranges and steps, or what may only stand alone."""
+    part = rf"(?:\*|{value}(?:-{value})?)(?:/0*[1-9]\d?)?"
+    return rf"(?:{part}(?:,{part})*{alone})"
+
+
+_WEEKDAY = "(?:[0-7]|sun|mon|tue|wed|thu|fri|sat)"
+_CRON = re.compile(
+    r"\s+".join(
+        (
+            _cron_field(r"[0-5]?\d"),
+            _cron_field(r"(?:[01]?\d|2[0-3])"),
+            _cron_field(r"(?:0?[1-9]|[12]\d|3[01])", alone=r"|\?|l"),
+            _cron_field(r"(?:0?[1-9]|1[0-2]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"),
+            _cron_field(_WEEKDAY, alone=rf"|\?|{_WEEKDAY}#[1-5](?:,{_WEEKDAY}#[1-5])*"),
+        )
+    ),
+    re.ASCII | re.IGNORECASE,
+)
 
 
 class Schedule(Section):
@@ -214,8 +257,7 @@ class Schedule(Section):
     @field_validator("cadence")
     @classmethod
     def _is_known(cls, value: str) -> str:
-        fields = value.split()
-        if value not in CADENCES and not (len(fields) == 5 and all(map(_CRON_FIELD.fullmatch, fields))):
+        if value not in CADENCES and not _CRON.fullmatch(value):
             raise ValueError(f"should be one of {', '.join(CADENCES)}, or a cron of five fields such as '30 15 * * 1'")
         return value
 
@@ -252,6 +294,7 @@ class Mandate(Section):
     freshness: Freshness = Freshness()
     approval: Approval = Approval()
     submission: SubmissionRules = SubmissionRules()
+    paper: PaperRules = PaperRules()
     models: Models = Models()
     schedule: Schedule = Schedule()
     notify: Notify = Notify()

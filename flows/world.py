@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from blocks.brokers.paper import PaperBroker
+from blocks.brokers.paper_fills import Pace
 from blocks.brokers.port import Broker
 from blocks.clock import wall
 from blocks.errors import UnusableInput
@@ -36,8 +37,8 @@ class World:
         async def quotes(symbols: tuple[str, ...], now: datetime) -> tuple[Quote, ...]:
             return market.seen(symbols, now)
 
-        age = mandate.freshness.quotes
-        return PaperBroker(self.ledger, mandate.account, mandate.base_currency, quotes, max_quote_age=age)
+        age, pace = mandate.freshness.quotes, Pace(mandate.paper.latency, mandate.paper.first_fill)
+        return PaperBroker(self.ledger, mandate.account, mandate.base_currency, quotes, max_quote_age=age, pace=pace)
 
 
 def open_world(home: Path) -> World:

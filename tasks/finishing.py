@@ -1,5 +1,6 @@
 """Finish what an earlier attempt of the same run committed to, after a crash or a lost connection."""
 
+import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -13,14 +14,17 @@ from tasks.situation import Proposal, Reason
 from tasks.summing_up import fills_of
 from tasks.verification.gate import Inspection, look, not_halted, record, with_checks
 from tasks.verification.verdict import Verdict, verify
+from tasks.window import Wait, until_ended, window_of
 
 
-async def inspect_rest(desk: Desk, broker: Broker, plan: Plan, intents: Sequence[Intent]) -> Inspection:
+async def inspect_rest(
+    desk: Desk, broker: Broker, plan: Plan, intents: Sequence[Intent], wait: Wait = asyncio.sleep
+) -> Inspection:
     """Ask the broker what became of the orders, then hold those still to be sent against every rule again.
 
     Its proposal is exactly those orders. Where they can no longer be sent as they are, the plan is stale.
     """
-    rest = await reconcile(desk.ledger, broker, intents, desk.now())
+    rest = await _once_sells_have_ended(desk, broker, intents, wait)
     proposal = Proposal(orders=tuple(intent.order(progress(desk.ledger, intent).quantity) for intent in rest))
     counted = tuple(fill.exec_id for fill in fills_of(desk.ledger, intents))
     situation, snapshots = await look(desk, _targets(desk, plan))
@@ -31,6 +35,22 @@ async def inspect_rest(desk: Desk, broker: Broker, plan: Plan, intents: Sequence
     )
     record(desk, plan, inspection)
     return inspection
+
+
+async def _once_sells_have_ended(
+    desk: Desk, broker: Broker, intents: Sequence[Intent], wait: Wait
+) -> tuple[Intent, ...]:
+    """Return the orders still to be sent; where there are buys, when submission would send them.
+
+    Until then the gate could not see the money of the sells at the broker, and would refuse the buys that it is for.
+    """
+    rest = await reconcile(desk.ledger, broker, intents, desk.now())
+    if all(intent.side == "sell" for intent in rest):
+        return rest
+    sells = [intent for intent in intents if intent.side == "sell" and intent not in rest]
+    window = window_of(desk.ledger, intents, desk.mandate.submission.submit_window, desk.now())
+    await until_ended(desk.ledger, broker, sells, window.half, desk.now, wait)
+    return await reconcile(desk.ledger, broker, intents, desk.now())
 
 
 def _targets(desk: Desk, plan: Plan) -> dict[str, Decimal] | None:

@@ -83,7 +83,7 @@ def submit_task(desk: Desk, broker: Broker, intents: Sequence[Intent], node: Nod
 
     def run_submission() -> int:
         say("submit: %d orders to the %s broker", len(intents), desk.broker)
-        asyncio.run(submit(desk.ledger, broker, intents, desk.mandate, desk.now()))
+        asyncio.run(submit(desk.ledger, broker, intents, desk.mandate, desk.now, tell=say))
         return len(intents)
 
     return _task(node, run_submission)

@@ -1,41 +1,94 @@
-"""Submission: sells first, then buys cut to the cash that is there, each recorded as sent before it is."""
+"""Submission: sells first, then buys cut to the cash that is there, each recorded as sent before it is.
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+Orders have until the end of the submission window to fill. Buys are sent once the sells have ended, so that all of
+their money is there, or when half the window is over. What works at its end is cancelled or left, as the mandate says.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 
 from blocks.brokers.commission import fixed_commission
 from blocks.brokers.doors import at_rest
 from blocks.brokers.port import Broker
 from blocks.errors import BrokerUnavailable, OrderRefused
-from blocks.ledger import Ledger
+from blocks.ledger import Ledger, Reading
 from blocks.mandate import Mandate
+from blocks.values import iso
 from tasks.halt import halted
-from tasks.intents import OPEN, Intent, Progress, dead, move, note, progress
+from tasks.intents import Intent, Progress, dead, move, note, progress, withdraw
 from tasks.reconciliation import reconcile
+from tasks.revisions import superseded_by
+from tasks.window import Wait, Window, open_window, still_open, until_ended, window_of
+
+_CANCELLING = timedelta(seconds=10)
+"""How long a broker is given to confirm that orders have come to their end."""
 
 
-async def submit(ledger: Ledger, broker: Broker, intents: Sequence[Intent], mandate: Mandate, now: datetime) -> None:
-    """Place what the broker has not accepted yet, sells first, then buys cut to the cash that is there.
+async def submit(
+    ledger: Ledger,
+    broker: Broker,
+    intents: Sequence[Intent],
+    mandate: Mandate,
+    now: Callable[[], datetime],
+    wait: Wait = asyncio.sleep,
+    tell: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Place what the broker has not accepted yet, and see all of it through to the end of the submission window.
 
-    Safe to call again at any point: what the broker knows is never sent again. Raises BrokerUnavailable when it cannot
-    be asked; an order whose sending had no answer is left `unknown`, and nothing more is sent.
+    Safe to call again at any point: what the broker knows is never sent again, and the window is the same. Raises
+    BrokerUnavailable when it cannot be asked; an order whose sending had no answer is left `unknown`, and nothing more
+    is sent.
     """
-    waiting = await reconcile(ledger, broker, intents, now)
-    for intent in waiting:
-        if intent.side == "sell":
-            await _send(ledger, broker, intent, progress(ledger, intent).quantity, now)
-    await reconcile(ledger, broker, intents, now)
-    buys = [intent for intent in waiting if intent.side == "buy"]
-    cash, kept_back = await _cash_there(broker, mandate, now), _kept_back(ledger, intents)
+
+    async def see_through(orders: Sequence[Intent], until: Callable[[Window], datetime]) -> None:
+        end = until(window_of(ledger, intents, mandate.submission.submit_window, now()))
+        working = still_open(ledger, orders)
+        if working and now() < end:
+            tell(f"submit: orders still open: {len(working)}; waiting for them until {end:%H:%M:%S} UTC")
+        await until_ended(ledger, broker, orders, end, now, wait)
+
+    unsent = await _still_to_send(ledger, broker, intents, mandate, now())
+    sells, buys = ([intent for intent in unsent if intent.side == side] for side in ("sell", "buy"))
+    for intent in sells:
+        await _send(ledger, broker, intent, progress(ledger, intent).quantity, now())
+    await reconcile(ledger, broker, intents, now())
+    if buys:
+        await see_through([intent for intent in intents if intent.side == "sell"], lambda window: window.half)
+        await _send_buys(ledger, broker, intents, buys, mandate, now)
+    await see_through(intents, lambda window: window.end)
+    await _end_working(ledger, broker, intents, mandate, now, wait)
+
+
+async def _send_buys(
+    ledger: Ledger,
+    broker: Broker,
+    intents: Sequence[Intent],
+    buys: Sequence[Intent],
+    mandate: Mandate,
+    now: Callable[[], datetime],
+) -> None:
+    cash, kept_back = await _cash_there(broker, mandate, now()), _kept_back(ledger, intents)
     for intent, quantity in _cut_to_cash(buys, cash, kept_back, ledger, mandate):
-        await _send(ledger, broker, intent, quantity, now)
-    await reconcile(ledger, broker, intents, now)
-    await _end_working(ledger, broker, intents, mandate, now)
+        await _send(ledger, broker, intent, quantity, now())
+    await reconcile(ledger, broker, intents, now())
+
+
+async def _still_to_send(
+    ledger: Ledger, broker: Broker, intents: Sequence[Intent], mandate: Mandate, now: datetime
+) -> tuple[Intent, ...]:
+    """Return the orders that the broker has not accepted; a retry after the window's end gives them up."""
+    unsent = await reconcile(ledger, broker, intents, now)
+    window = window_of(ledger, intents, mandate.submission.submit_window, now)
+    if now < window.end:
+        return unsent
+    withdraw(ledger, unsent, f"not sent: the submission window ended at {iso(window.end)}")
+    return ()
 
 
 async def _send(ledger: Ledger, broker: Broker, intent: Intent, quantity: Decimal, now: datetime) -> None:
-    if not _claimed(ledger, intent, quantity):
+    if not _claimed(ledger, intent, quantity, now):
         return
     try:
         await broker.place(intent.order_ref, intent.order(quantity), now)
@@ -46,18 +99,29 @@ async def _send(ledger: Ledger, broker: Broker, intent: Intent, quantity: Decima
         raise
 
 
-def _claimed(ledger: Ledger, intent: Intent, quantity: Decimal) -> bool:
-    """Record an order as sent before it is; not one that is decided on already, and none while the switch is thrown."""
+def _claimed(ledger: Ledger, intent: Intent, quantity: Decimal, now: datetime) -> bool:
+    """Record an order as sent before it is; not one that is decided on already, and none that may no longer leave."""
     with ledger.writing() as book:
-        before, switch = progress(book, intent), halted(book)
+        before = progress(book, intent)
         if not before.undecided:
             return False
-        if switch is None and quantity > 0:
+        why = _why_not(book, intent, quantity)
+        if why is None:
+            open_window(book, intent, now)
             note(book, intent, Progress(state="sent", quantity=quantity))
             return True
-        why = "the cash that is there does not pay for it" if switch is None else f"halted: {switch}"
         note(book, intent, dead(before, f"not sent: {why}"))
         return False
+
+
+def _why_not(book: Reading, intent: Intent, quantity: Decimal) -> str | None:
+    """Return why an order may not leave at this moment."""
+    switch, newer = halted(book), superseded_by(book, intent.plan, intent.revision)
+    if switch is not None:
+        return f"halted: {switch}"
+    if newer:
+        return f"revision {newer} of plan {intent.plan} has replaced revision {intent.revision}"
+    return None if quantity > 0 else "the cash that is there does not pay for it"
 
 
 async def _cash_there(broker: Broker, mandate: Mandate, now: datetime) -> Decimal:
@@ -107,12 +171,19 @@ def _shares(cash: Decimal, kept_back: Decimal, limit: Decimal, grain: Decimal) -
 
 
 async def _end_working(
-    ledger: Ledger, broker: Broker, intents: Sequence[Intent], mandate: Mandate, now: datetime
+    ledger: Ledger,
+    broker: Broker,
+    intents: Sequence[Intent],
+    mandate: Mandate,
+    now: Callable[[], datetime],
+    wait: Wait,
 ) -> None:
     """End what may still work, if the mandate says so; only the broker's evidence says whether it came to an end."""
+    working = still_open(ledger, intents)
     if mandate.submission.at_window_end == "leave":
+        await reconcile(ledger, broker, working, now())
         return
-    working = [intent for intent in intents if progress(ledger, intent).state in OPEN]
     for intent in working:
-        await broker.cancel(intent.order_ref, now)
-    await reconcile(ledger, broker, working, now)
+        await broker.cancel(intent.order_ref, now())
+    await reconcile(ledger, broker, working, now())
+    await until_ended(ledger, broker, working, now() + _CANCELLING, now, wait)

@@ -14,7 +14,8 @@ import pytest
 
 from blocks.brokers.doors import read_only
 from blocks.brokers.paper import PaperBroker
-from blocks.brokers.port import Broker, Order, OrderReport
+from blocks.brokers.paper_fills import Pace
+from blocks.brokers.port import AccountState, Broker, Fill, Order, OrderReport, WorkingOrder
 from blocks.errors import LedgerError, OrderRefused
 from blocks.ledger import Ledger
 from blocks.market.quotes import Quote
@@ -25,22 +26,24 @@ CASH = Decimal(100_000)
 
 PLACE_ON_PAPER = """
 import asyncio, sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from blocks.brokers.paper import PaperBroker
+from blocks.brokers.paper_fills import Pace
 from blocks.brokers.port import Order
 from blocks.errors import OrderRefused
 from blocks.ledger import Ledger
 from blocks.market.quotes import Quote
 
-path, now, ref, symbol, side, quantity, limit, bid, ask = sys.argv[1:]
+path, seconds, first_fill, now, ref, symbol, side, quantity, limit, bid, ask = sys.argv[1:]
 now = datetime.fromisoformat(now)
 
 async def quotes(symbols, now):
     return (Quote(symbol=symbol, bid=Decimal(bid), ask=Decimal(ask), at=now, currency="USD"),)
 
-broker = PaperBroker(Ledger(Path(path), lambda: datetime.now(UTC)), "DU1", "USD", quotes)
+pace = Pace(timedelta(seconds=int(seconds)), Decimal(first_fill))
+broker = PaperBroker(Ledger(Path(path), lambda: datetime.now(UTC)), "DU1", "USD", quotes, pace=pace)
 order = Order(symbol=symbol, side=side, quantity=Decimal(quantity), limit=Decimal(limit))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -71,6 +74,8 @@ class Desk(Protocol):
 class PaperDesk:
     """The paper broker on a real ledger file."""
 
+    pace = Pace()
+
     def __init__(self, folder: Path) -> None:
         self.path = folder / "ledger.db"
         self.market: dict[str, Quote] = {}
@@ -78,7 +83,7 @@ class PaperDesk:
     @asynccontextmanager
     async def broker(self) -> AsyncIterator[Broker]:
         ledger = Ledger(self.path, lambda: datetime.now(UTC))
-        yield PaperBroker(ledger, "DU1", "USD", self._quotes)
+        yield PaperBroker(ledger, "DU1", "USD", self._quotes, pace=self.pace)
         ledger.close()
 
     def quote(self, symbol: str, bid: str, ask: str) -> None:
@@ -87,7 +92,8 @@ class PaperDesk:
     def elsewhere(self, order_ref: str, order: Order) -> list[str]:
         quote = self.market[order.symbol]
         figures = (order.symbol, order.side, order.quantity, order.limit, quote.bid, quote.ask)
-        where = (str(self.path), NOW.isoformat(), order_ref)
+        pace = (str(int(self.pace.latency.total_seconds())), str(self.pace.first_fill))
+        where = (str(self.path), *pace, NOW.isoformat(), order_ref)
         return [sys.executable, "-c", PLACE_ON_PAPER, *where, *(str(figure) for figure in figures)]
 
     async def _quotes(self, symbols: tuple[str, ...], now: datetime) -> tuple[Quote, ...]:  # noqa: ARG002
@@ -95,7 +101,53 @@ class PaperDesk:
         return tuple(self.market[symbol] for symbol in symbols if symbol in self.market)
 
 
-@pytest.fixture(params=[PaperDesk], ids=["paper"])
+class LateDesk(PaperDesk):
+    """The paper broker where orders fill late and in parts, asked only once what was placed before has filled."""
+
+    pace = Pace(timedelta(seconds=1), Decimal("0.4"))
+    gone_by = timedelta(0)
+
+    @asynccontextmanager
+    async def broker(self) -> AsyncIterator[Broker]:
+        async with super().broker() as broker:
+            yield Later(broker, self)
+
+    def later(self, now: datetime) -> datetime:
+        """Return the moment at which all that was placed up to now has filled."""
+        self.gone_by += 2 * self.pace.latency
+        return now + self.gone_by
+
+
+class Later:
+    """A broker to whom every question and every order comes a little later than the one before."""
+
+    def __init__(self, inner: Broker, desk: LateDesk) -> None:
+        self.inner, self.desk = inner, desk
+
+    async def place(self, order_ref: str, order: Order, now: datetime) -> None:
+        await self.inner.place(order_ref, order, self.desk.later(now))
+
+    async def cancel(self, order_ref: str, now: datetime) -> None:
+        await self.inner.cancel(order_ref, self.desk.later(now))
+
+    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:
+        return await self.inner.reports(order_refs, self.desk.later(now))
+
+    async def fills(self, now: datetime) -> tuple[Fill, ...]:
+        return await self.inner.fills(self.desk.later(now))
+
+    async def account(self, now: datetime) -> AccountState:
+        state = await self.inner.account(self.desk.later(now))
+        return state.model_copy(update={"as_of": now})
+
+    async def open_orders(self, now: datetime) -> tuple[WorkingOrder, ...]:
+        return await self.inner.open_orders(self.desk.later(now))
+
+    async def revision(self) -> str:
+        return await self.inner.revision()
+
+
+@pytest.fixture(params=[PaperDesk, LateDesk], ids=["paper", "paper-late-and-in-parts"])
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     made: Desk = request.param(tmp_path)
     made.quote("SPY", "499.98", "500.02")
@@ -128,6 +180,14 @@ async def held(broker: Broker) -> dict[str, Decimal]:
     return (await broker.account(NOW)).held()
 
 
+async def executed(broker: Broker) -> dict[str, Decimal]:
+    """Return order reference -> shares that its executions add up to, in the order of the first."""
+    shares: dict[str, Decimal] = {}
+    for fill in await broker.fills(NOW):
+        shares[fill.order_ref] = shares.get(fill.order_ref, Decimal(0)) + fill.quantity
+    return shares
+
+
 async def report(broker: Broker, order_ref: str) -> OrderReport | None:
     return (await broker.reports((order_ref,), NOW)).get(order_ref)
 
@@ -150,7 +210,7 @@ def test_placing_twice_buys_once(desk: Desk) -> None:
         await broker.place("ref-1", buy("10.0"), NOW)
 
         assert await held(broker) == {"SPY": Decimal(10)}
-        assert len(await broker.fills(NOW)) == 1
+        assert await executed(broker) == {"ref-1": Decimal(10)}
 
     told(desk, story)
 
@@ -161,7 +221,7 @@ def test_placing_twice_at_once_buys_once(desk: Desk) -> None:
         await asyncio.gather(*(broker.place("ref-1", buy("10"), moment) for moment in moments))
 
         assert await held(broker) == {"SPY": Decimal(10)}
-        assert len(await broker.fills(NOW)) == 1
+        assert await executed(broker) == {"ref-1": Decimal(10)}
 
     told(desk, story)
 
@@ -302,8 +362,8 @@ def test_fills_add_up_to_positions_and_cash(desk: Desk) -> None:
             shares[fill.symbol] += sign * fill.quantity
             money -= sign * fill.quantity * fill.price + fill.commission
 
-        assert [fill.order_ref for fill in fills] == ["ref-1", "ref-2", "ref-3"]
-        assert len({fill.exec_id for fill in fills}) == 3
+        assert list((await executed(broker)).items()) == [("ref-1", 30), ("ref-2", 100), ("ref-3", 12)]
+        assert len({fill.exec_id for fill in fills}) == len(fills)
         assert await held(broker) == shares == {"SPY": Decimal(18), "AGG": Decimal(100)}
         assert await cash(broker) == money
 
@@ -330,9 +390,9 @@ def test_commission_is_per_share_with_a_minimum_and_a_cap(
 
     async def story(broker: Broker) -> None:
         await broker.place("ref-1", buy(quantity, limit=price, symbol="ODD"), NOW)
-        (fill,) = await broker.fills(NOW)
+        fills = await broker.fills(NOW)
 
-        assert fill.commission == Decimal(commission)
+        assert sum(fill.commission for fill in fills) == Decimal(commission)
         assert await cash(broker) == CASH - Decimal(quantity) * Decimal(price) - Decimal(commission)
 
     told(desk, story)
@@ -482,7 +542,7 @@ def test_processes_that_place_one_reference_at_once_buy_once(desk: Desk) -> None
     async def story(broker: Broker) -> None:
         assert said == ["placed"] * 4
         assert await held(broker) == {"SPY": Decimal(10)}
-        assert len(await broker.fills(NOW)) == 1
+        assert await executed(broker) == {"ref-1": Decimal(10)}
 
     told(desk, story)
 

@@ -1,5 +1,6 @@
 """The mandate: its defaults, its hash, and every fault told in one line."""
 
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -72,6 +73,10 @@ submit_window = "30m"
 time_in_force = "DAY"
 at_window_end = "cancel"      # or leave
 
+[paper]
+latency = "0s"                # an order on paper works so long before it fills
+first_fill = 1                # share of it that fills then; the rest after as long again
+
 [models]
 planner = "claude-sonnet-5-5"
 executor = "claude-haiku-5-5"
@@ -84,6 +89,10 @@ notes = []                    # folders or files of research notes
 calendar = "XNYS"
 cadence = "weekly"            # first session of the week
 after_open = "30m"
+
+[notify]
+block = ""                    # a notification block of Prefect's; empty: nobody is told
+on = ["completed", "held", "failed", "unknown"]
 """
 
 CADENCE = "should be one of session, weekly, monthly, quarterly, or a cron of five fields such as '30 15 * * 1'"
@@ -169,6 +178,15 @@ def test_a_symbol_without_bounds_has_all_the_room_and_a_nought_none(read: Read) 
     }
 
 
+@pytest.mark.parametrize("latency", ["0s", "00 m", "2s", "5m"])
+def test_a_mandate_reads_the_same_when_it_comes_back_from_the_ledger(read: Read, latency: str) -> None:
+    mandate = read(f'{LEAST}[paper]\nlatency = "{latency}"\nfirst_fill = "0.4"\n')
+
+    assert mandate == Mandate.model_validate(mandate.model_dump(mode="json"))
+    assert Decimal("0.4") == mandate.paper.first_fill
+    assert (latency in {"0s", "00 m"}) == (timedelta(0) == mandate.paper.latency)
+
+
 # The hash
 
 
@@ -191,7 +209,8 @@ def test_the_hash_depends_on_what_the_mandate_says(read: Read, change: tuple[str
 
 TOP_KEYS = (
     "account, base_currency, objective, fractional, direction, min_trade, allow_delayed, frozen, raise_cash, "
-    "policy, bands, limits, freshness, approval, submission, models, schedule"
+    "policy, bands, limits, freshness, approval, submission, paper, models, schedule, "
+    "notify"
 )
 NUMBER = "should be a number, or a number in quotes"
 DURATION = 'should be a number and a unit (s, m, h, d, w), such as "15m"'
@@ -280,15 +299,28 @@ FAULTS = [
     ("max_weight = 1", "max_weight = 1.5", "limits.max_weight: 1.5: should be less than or equal to 1"),
     ("collar_bps = 50", "collar_bps = 10001", "limits.collar_bps: 10001: should be less than or equal to 10000"),
     ("cash_buffer = 0.02", "cash_buffer = 1", "policy.cash_buffer: 1: should be less than 1"),
+    ("first_fill = 1", "first_fill = 0", "paper.first_fill: 0: should be greater than 0"),
+    ("first_fill = 1", "first_fill = 1.5", "paper.first_fill: 1.5: should be less than or equal to 1"),
+    ("first_fill = 1", "first_fill = nan", "paper.first_fill: NaN: should be a finite number"),
     # durations
     ('quotes = "15m"', 'quotes = "15"', f"freshness.quotes: '15': {DURATION}"),
     ('quotes = "15m"', "quotes = 15", f"freshness.quotes: 15: {DURATION}"),
     ('quotes = "15m"', 'quotes = "0m"', "freshness.quotes: '0m': should be more than nothing and at most ten years"),
+    ('latency = "0s"', 'latency = "-1s"', f"paper.latency: '-1s': {DURATION}"),
+    ('latency = "0s"', "latency = 0", f"paper.latency: 0: {DURATION}"),
     ('after_open = "30m"', 'after_open = "-30m"', f"schedule.after_open: '-30m': {DURATION}"),
     (
         'cadence = "weekly"',
         'cadence = "daily"',
         f"schedule.cadence: 'daily': {CADENCE}",
+    ),
+    *(
+        ('cadence = "weekly"', f'cadence = "{cron}"', f"schedule.cadence: {cron!r}: {CADENCE}")
+        for cron in (
+            *("@weekly", "30 15 * *", "0 30 15 * * 1", " 30 15 * * 1"),  # no five fields
+            *("60 15 * * 1", "0 24 * * 1", "0 9 0 * *", "0 9 32 * *", "0 9 * 13 *", "0 9 * * 8"),  # no such time
+            *("H 9 * * 1", "a b c d e", "0 9 * * monday", "*/0 * * * *", "0 9, * * 1", "0 9 - * *", "0 9 * * 1,2#1"),
+        )
     ),
     # parts that do not agree
     ("SPY = 0.60", "SPY = 0.61", "policy: weights sum to 0.99 and cash_buffer is 0.02: together at most 1 is allowed"),
@@ -329,6 +361,18 @@ def test_a_fault_is_told_in_one_line(read: Read, was: str, put: str, said: str) 
 )
 def test_bounds_that_cannot_be_kept_are_told_in_one_line(read: Read, weights: str, most: float, said: str) -> None:
     assert said == read.complaint(METHOD.format(weights, most))
+
+
+@pytest.mark.parametrize(
+    "cadence",
+    [
+        *("session", "weekly", "monthly", "quarterly"),
+        *("30 15 * * 1", "0,30 9-15/2 * * MON-FRI", "0 9 1,15 jan-mar *", "*/15 * ? * 7"),
+        *("0 9 L * *", "05 09 * * fri#2", "0 9 * * mon#1,3#3"),
+    ],
+)
+def test_a_cadence_is_a_word_or_a_cron(read: Read, cadence: str) -> None:
+    assert cadence == read(WHOLE.replace('cadence = "weekly"', f'cadence = "{cadence}"')).schedule.cadence
 
 
 def test_a_bad_symbol_is_named(read: Read) -> None:

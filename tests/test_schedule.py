@@ -92,9 +92,12 @@ def test_other_exchanges_keep_their_own_days_and_hours() -> None:
 
 
 def test_a_week_without_a_session_has_no_slot() -> None:
-    shanghai = schedule(calendar="XSHG")  # from 1 to 7 October 2020 it was closed; so was the week of 16 February 2015
+    tokyo = local(schedule(calendar="XTKS"), "2019-04-22", "2019-05-11", ZoneInfo("Asia/Tokyo"))
+    shanghai = local(schedule(calendar="XSHG"), "2018-09-24", "2018-10-13", ZoneInfo("Asia/Shanghai"))
 
-    assert [] == local(shanghai, "2015-02-18", "2015-02-24", ZoneInfo("Asia/Shanghai"))
+    # a new emperor made ten days of Golden Week, 27 April to 6 May; National Day took 1 to 7 October
+    assert ["Mon 2019-04-22 09:30 +0900", "Tue 2019-05-07 09:30 +0900"] == tokyo
+    assert ["Tue 2018-09-25 10:00 +0800", "Mon 2018-10-08 10:00 +0800"] == shanghai
 
 
 @examples(100)
@@ -134,5 +137,25 @@ def test_a_cron_is_handed_on_in_the_exchanges_zone() -> None:
 
     assert ("30 15 * * 1", "America/New_York") == (made.cron, made.timezone)
     assert [] == list(slots(schedule(cadence="30 15 * * 1"), datetime(2026, 1, 1, tzinfo=UTC)))
-    with pytest.raises(UnusableInput, match=r"schedule.cadence: '99 15 \* \* 1': Invalid cron"):
-        prefect_schedule(schedule(cadence="99 15 * * 1"), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_a_cron_that_prefect_does_not_take_is_refused() -> None:
+    unchecked = Schedule.model_construct(cadence="99 15 * * 1")  # a mandate's is refused when it is read
+
+    with pytest.raises(UnusableInput) as error:
+        prefect_schedule(unchecked, datetime(2026, 1, 1, tzinfo=UTC))
+
+    assert "schedule.cadence: '99 15 * * 1': Prefect does not take this cron" == str(error.value)
+
+
+@pytest.mark.parametrize("later", [0, 1, 150])
+def test_where_the_calendar_knows_no_slot_to_come_there_is_no_schedule_and_the_reason_is_told(later: int) -> None:
+    last = TradingCalendar("XNYS").last_known
+    now = datetime(last.year, last.month, last.day, 23, tzinfo=UTC) + timedelta(days=later)
+
+    assert [] == list(slots(schedule(), now))
+    with pytest.raises(UnusableInput) as error:
+        prefect_schedule(schedule(), now)
+
+    expected = f"schedule.cadence: 'weekly': calendar XNYS is known until {last}, and no run lies before that: "
+    assert f"{expected}install a newer exchange_calendars" == str(error.value)

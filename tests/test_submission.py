@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import permutations
@@ -17,6 +17,7 @@ import pytest
 
 from blocks.brokers.doors import read_only
 from blocks.brokers.paper import PaperBroker
+from blocks.brokers.paper_fills import Pace
 from blocks.brokers.port import AccountState, Broker, Fill, Order, OrderReport, WorkingOrder
 from blocks.errors import BrokerUnavailable, StalePlan
 from blocks.ledger import Ledger
@@ -44,7 +45,9 @@ MANDATE: dict[str, Any] = {
     "base_currency": "USD",
     "policy": {"weights": {"OLD": "0.2", "BIG": "0.1", "NEW": "0.2", "FEW": "0.2", "LOW": "0.2"}, "cash_buffer": 0},
     "limits": {"max_turnover": 2},
+    "submission": {"submit_window": "4s"},
 }
+LEAVE = {"submit_window": "4s", "at_window_end": "leave"}
 PLAN = Plan(id="p1", objective="", mandate_hash="m", steps=(), created_at=NOW)
 HELD = (("OLD", 100), ("BIG", 100))
 ORDERS = (("NEW", "buy", 200), ("OLD", "sell", 60), ("FEW", "buy", 100), ("BIG", "sell", 60), ("LOW", "buy", 400))
@@ -71,6 +74,9 @@ def order(symbol: str, side: str, quantity: Decimal | int) -> Order:
     return Order.model_validate({"symbol": symbol, "side": side, "quantity": quantity, "limit": PRICES[symbol]})
 
 
+AT_ONCE = Pace()
+
+
 def mandate(**changes: Any) -> Mandate:
     return Mandate.model_validate(MANDATE | changes)
 
@@ -79,8 +85,30 @@ def ledger_at(path: Path) -> Ledger:
     return Ledger(path, lambda: datetime.now(UTC))
 
 
-def paper(ledger: Ledger, market: Market) -> PaperBroker:
-    return PaperBroker(ledger, "A", "USD", market, opening_cash=Decimal(20_000))
+def paper(ledger: Ledger, market: Market, pace: Pace) -> PaperBroker:
+    return PaperBroker(ledger, "A", "USD", market, opening_cash=Decimal(20_000), pace=pace)
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+@dataclass
+class Clock:
+    """A clock that stands still unless somebody waits; at a certain wait the whole process may be killed."""
+
+    at: datetime = NOW
+    waits: list[float] = field(default_factory=list)
+    killed_at: int = 0
+
+    def now(self) -> datetime:
+        return self.at
+
+    async def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        if len(self.waits) == self.killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.at += timedelta(seconds=seconds)
 
 
 class Through:
@@ -180,6 +208,37 @@ class TellsExecutionsOnly(Through):
         return {}
 
 
+class SilentFor(Through):
+    """At certain questions, by their number, there is no answer."""
+
+    def __init__(self, inner: Broker, silent: range) -> None:
+        super().__init__(inner)
+        self.silent, self.asked = silent, 0
+
+    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:
+        self.asked += 1
+        if self.asked in self.silent:
+            raise BrokerUnavailable("no answer within 10 s")
+        return await super().reports(order_refs, now)
+
+
+class CancelsLater(Through):
+    """A cancel takes effect only three seconds after it was asked for."""
+
+    def __init__(self, inner: Broker) -> None:
+        super().__init__(inner)
+        self.wanted: dict[str, datetime] = {}
+
+    async def cancel(self, order_ref: str, now: datetime) -> None:
+        self.wanted[order_ref] = now
+
+    async def reports(self, order_refs: tuple[str, ...], now: datetime) -> dict[str, OrderReport]:
+        for ref, asked_at in self.wanted.items():
+            if now >= asked_at + timedelta(seconds=3):
+                await super().cancel(ref, now)
+        return await super().reports(order_refs, now)
+
+
 class FillsBetweenTwoAnswers(Through):
     """A report is written before an order fills, and the executions are told after it."""
 
@@ -238,8 +297,13 @@ class Story:
     def committed(self, plan: Plan = PLAN) -> tuple[Intent, ...]:
         return commit(self.ledger, plan, self.inspection(), mandate(), "paper", NOW)
 
-    def submitted(self, broker: Broker, intents: tuple[Intent, ...], rules: Mandate | None = None) -> None:
-        run(submit(self.ledger, broker, intents, rules or mandate(), NOW))
+    def submitted(
+        self, broker: Broker, intents: tuple[Intent, ...], rules: Mandate | None = None, clock: Clock | None = None
+    ) -> Clock:
+        """Submit, by a clock of no real time; return it as it stands then."""
+        clock = clock or Clock()
+        run(submit(self.ledger, broker, intents, rules or mandate(), clock.now, clock.wait))
+        return clock
 
     def settled(self, broker: Broker) -> list[str]:
         return [intent.symbol for intent in run(settle_earlier(self.ledger, broker, "A", "paper", NOW))]
@@ -259,12 +323,11 @@ def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(coroutine)
 
 
-def story_at(path: Path) -> Story:
+def story_at(path: Path, pace: Pace = AT_ONCE) -> Story:
     ledger, market = ledger_at(path), Market()
-    broker = paper(ledger, market)
     for symbol, quantity in HELD:
-        run(broker.place(f"held {symbol}", order(symbol, "buy", quantity), NOW))
-    return Story(ledger, market, broker)
+        run(paper(ledger, market, AT_ONCE).place(f"held {symbol}", order(symbol, "buy", quantity), NOW))
+    return Story(ledger, market, paper(ledger, market, pace))
 
 
 @pytest.fixture
@@ -278,7 +341,7 @@ ALL_FILLED = dict.fromkeys(SENT, "filled")
 def assert_each_order_was_booked_once(story: Story, intents: tuple[Intent, ...]) -> None:
     """Find the account as if nothing had happened, and our ledger telling the same of it as the broker's book."""
     booked = [entry.body["order_ref"] for entry in story.ledger.all("paper.order", "A")][len(HELD) :]
-    theirs = sorted(run(story.broker.fills(NOW))[len(HELD) :], key=lambda fill: fill.exec_id)
+    theirs = sorted(run(story.broker.fills(after(60)))[len(HELD) :], key=lambda fill: fill.exec_id)
     ours = sorted(
         (Fill.model_validate(entry.body) for entry in story.ledger.all("fill")), key=lambda fill: fill.exec_id
     )
@@ -286,7 +349,7 @@ def assert_each_order_was_booked_once(story: Story, intents: tuple[Intent, ...])
     assert [intent.order_ref for intent in intents] == booked
     assert theirs == ours
     assert ALL_FILLED == story.states(intents)
-    assert CASH == run(story.broker.account(NOW)).cash["USD"]
+    assert CASH == run(story.broker.account(after(60))).cash["USD"]
     assert [] == story.ledger.faults()
 
 
@@ -313,6 +376,12 @@ def test_all_intents_are_durable_before_the_first_order_leaves(story: Story) -> 
     assert [(5, dict.fromkeys(SENT, "intended") | {"OLD": "sent"})] == seen
 
 
+SLOWLY = Pace(timedelta(seconds=2), Decimal("0.5"))
+"""All of an order has filled after four seconds."""
+
+IN_TIME = mandate(submission={"submit_window": "20s"})
+
+
 def killed(path: Path, place: str, when: str) -> int:
     """Commit and submit in a process of its own, which is killed at the order of that number; return how it ended."""
     return subprocess.run([sys.executable, __file__, str(path), place, when], check=False, timeout=120).returncode
@@ -320,6 +389,9 @@ def killed(path: Path, place: str, when: str) -> int:
 
 def main(path: str, place: str, when: str) -> None:
     """Be that process."""
+    if when == "waiting":
+        story = story_at(Path(path), SLOWLY)
+        story.submitted(story.broker, story.committed(), IN_TIME, Clock(killed_at=int(place)))
     story = story_at(Path(path))
     story.submitted(DiesAt(story.broker, int(place), when), story.committed())
 
@@ -553,7 +625,7 @@ def test_an_order_of_which_only_executions_are_told_is_done_by_them(story: Story
 def test_an_order_the_broker_once_told_of_is_never_sent_again_and_never_taken_for_nothing(story: Story) -> None:
     intents = story.committed()
     story.market.prices["OLD"] = Decimal(99)  # its sell will work at 100
-    story.submitted(story.broker, intents, mandate(submission={"at_window_end": "leave"}))
+    story.submitted(story.broker, intents, mandate(submission=LEAVE))
     silent = TellsNothing(story.broker)
 
     assert "working" == story.states(intents)["OLD"]
@@ -601,7 +673,7 @@ def test_what_does_not_fill_is_ended_with_the_window_and_the_run_is_partial(stor
 def test_what_does_not_fill_is_left_working_if_the_mandate_says_so(story: Story) -> None:
     intents = story.committed()
     story.market.prices["LOW"] = Decimal(11)
-    story.submitted(story.broker, intents, mandate(submission={"at_window_end": "leave"}))
+    story.submitted(story.broker, intents, mandate(submission=LEAVE))
 
     assert ALL_FILLED | {"LOW": "working"} == story.states(intents)
     assert "partial" == story.ended(intents)
@@ -609,10 +681,162 @@ def test_what_does_not_fill_is_left_working_if_the_mandate_says_so(story: Story)
     assert [] == story.settled(story.broker)  # known to work, so it does not block
 
 
+def test_where_all_fills_at_once_nobody_waits(story: Story) -> None:
+    clock = story.submitted(story.broker, story.committed())
+
+    assert [] == clock.waits
+
+
+def test_sells_that_fill_late_pay_for_the_buys(tmp_path: Path) -> None:
+    story = story_at(tmp_path / "ledger.db", SLOWLY)
+    intents = story.committed()
+    clock = story.submitted(story.broker, intents, IN_TIME)
+
+    assert_each_order_was_booked_once(story, intents)
+    booked = [entry.body["at"] for entry in story.ledger.all("paper.order", "A")][len(HELD) :]
+    assert [NOW] * 2 + [after(4)] * 3 == [datetime.fromisoformat(moment) for moment in booked]
+    assert ([1] * 8, after(8)) == (clock.waits, clock.at)
+    assert "completed" == story.ended(intents)
+
+
+def test_what_has_filled_in_part_by_the_end_of_the_window_is_partly_filled_and_the_run_partial(tmp_path: Path) -> None:
+    story = story_at(tmp_path / "ledger.db", Pace(timedelta(seconds=4), Decimal("0.5")))
+    intents = story.committed()
+    clock = story.submitted(story.broker, intents, mandate(submission={"submit_window": "10s"}))
+
+    # After 5 s, half the window, buys share the money of half the sells; another 5 s is too short for all of them.
+    assert {"OLD": "filled", "BIG": "filled", "NEW": "partly_filled", "FEW": "partly_filled"}.items() <= (
+        story.states(intents).items()
+    )
+    at = [progress(story.ledger, intent) for intent in intents]
+    assert [(60, 60), (60, 60), (200, 100), (100, 50), (149, 75)] == [(each.quantity, each.filled) for each in at]
+    assert "cancelled" == story.said(intents, "LOW")
+    assert after(10) == clock.at
+    assert "partial" == story.ended(intents)
+    assert () == unresolved(story.ledger, "A", "paper")
+    assert [60, 60, 100, 50, 75] == [line.filled for line in submitted_lines(story.ledger, intents)]
+
+
+def test_what_has_filled_in_part_works_on_if_the_mandate_says_so(tmp_path: Path) -> None:
+    story = story_at(tmp_path / "ledger.db", Pace(timedelta(seconds=4), Decimal("0.5")))
+    intents = story.committed()
+    story.submitted(story.broker, intents, mandate(submission={"submit_window": "10s", "at_window_end": "leave"}))
+
+    assert ("working", 75) == ((last := progress(story.ledger, intents[-1])).state, last.filled)
+    assert "partial" == story.ended(intents)
+    run(settle_earlier(story.ledger, story.broker, "A", "paper", after(13)))
+    assert ALL_FILLED == story.states(intents)
+
+
+def test_buys_do_not_wait_for_sells_longer_than_half_the_window(story: Story) -> None:
+    intents = story.committed()
+    story.market.prices["OLD"] = Decimal(99)  # its sell will work at 100
+    clock = story.submitted(story.broker, intents)
+
+    sent = {entry.body["order"]["symbol"]: entry.body["at"] for entry in story.ledger.all("paper.order", "A")}
+    assert [NOW, after(2)] == [datetime.fromisoformat(sent[symbol]) for symbol in ("BIG", "NEW")]
+    assert after(4) == clock.at
+    assert {"OLD": "dead", "BIG": "filled", "NEW": "filled"}.items() <= story.states(intents).items()
+
+
+def test_it_is_told_what_is_waited_for(story: Story) -> None:
+    intents, clock, said = story.committed(), Clock(), list[str]()
+    story.market.prices["OLD"] = Decimal(99)
+    run(submit(story.ledger, story.broker, intents, mandate(), clock.now, clock.wait, said.append))
+
+    assert [f"submit: orders still open: 1; waiting for them until 15:05:0{second} UTC" for second in (2, 4)] == said
+
+
+@pytest.mark.parametrize("wait", ["1", "3", "5", "7"])
+@pytest.mark.parametrize("gone", [0, 3])
+def test_a_process_that_is_killed_while_waiting_is_continued_by_another(tmp_path: Path, wait: str, gone: int) -> None:
+    path = tmp_path / "ledger.db"
+
+    assert -signal.SIGKILL == killed(path, wait, "waiting")
+
+    story = story_at(path, SLOWLY)
+    intents, clock = committed(story.ledger, PLAN), Clock(after(int(wait) - 1 + gone))
+    inspection = rest_of(story, intents, rules=IN_TIME, clock=clock)
+    story.submitted(second := Through(story.broker), intents, IN_TIME, clock)
+
+    assert (SENT[2:] if int(wait) <= 4 else []) == second.asked_for
+    assert inspection.passes
+    assert_each_order_was_booked_once(story, intents)
+    assert 1 == len(story.ledger.all("window"))
+    assert "completed" == ending(inspection, submitted_lines(story.ledger, intents), dry_run=False)[0]
+
+
+def test_a_retry_goes_on_within_the_window_that_the_first_order_has_opened(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    killed(path, "2", "waiting")
+    story = story_at(path, SLOWLY)
+    intents, clock = committed(story.ledger, PLAN), Clock(after(8))
+    story.submitted(story.broker, intents, mandate(submission={"submit_window": "11s"}), clock)
+
+    assert ("filled", "partly_filled") == (story.states(intents)["OLD"], story.states(intents)["LOW"])
+    assert after(11) == clock.at
+
+
+def test_a_retry_after_the_window_ends_what_works_and_sends_nothing_more(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    killed(path, "3", "waiting")
+    story = story_at(path, Pace(timedelta(hours=1)))
+    intents, clock, late = committed(story.ledger, PLAN), Clock(after(60)), Through(story.broker)
+    story.submitted(late, intents, IN_TIME, clock)
+
+    assert ([], after(60)) == (late.asked_for, clock.at)
+    assert {"OLD": "filled", "BIG": "filled", **dict.fromkeys(SENT[2:], "dead")} == story.states(intents)
+    assert "not sent: the submission window ended at 2026-03-02T15:05:20Z" == story.said(intents, "NEW")
+    assert "partial" == story.ended(intents)
+
+
+def test_a_broker_that_falls_silent_while_orders_work_is_asked_again(tmp_path: Path) -> None:
+    story = story_at(tmp_path / "ledger.db", SLOWLY)
+    intents, broker = story.committed(), SilentFor(story.broker, range(4, 7))
+    story.submitted(broker, intents, IN_TIME)
+
+    assert broker.asked > 6
+    assert_each_order_was_booked_once(story, intents)
+
+
+def test_a_broker_that_stays_silent_until_the_window_ends_leaves_its_orders_to_the_next_run(tmp_path: Path) -> None:
+    story, clock = story_at(tmp_path / "ledger.db", SLOWLY), Clock()
+    intents, broker = story.committed(), SilentFor(story.broker, range(9, 1000))
+
+    with pytest.raises(BrokerUnavailable):
+        story.submitted(broker, intents, IN_TIME, clock)
+    assert after(20) == clock.at
+    assert "working" == story.states(intents)["LOW"]
+    run(settle_earlier(story.ledger, story.broker, "A", "paper", after(60)))
+    assert_each_order_was_booked_once(story, intents)
+
+
+def test_a_cancel_that_takes_its_time_is_seen_to_its_end(story: Story) -> None:
+    intents = story.committed()
+    story.market.prices["LOW"] = Decimal(11)
+    clock = story.submitted(CancelsLater(story.broker), intents)
+
+    assert ("dead", after(7)) == (story.states(intents)["LOW"], clock.at)
+
+
+def test_a_newer_revision_stops_a_submission_that_is_under_way(story: Story) -> None:
+    intents = story.committed()
+
+    async def replace() -> None:
+        story.ledger.append("plan", {"id": "p1", "revision": 2}, key="p1/2", subject="p1")
+
+    broker = Interrupted(story.broker, replace)
+    story.submitted(broker, intents)
+
+    assert SENT[:1] == broker.asked_for
+    assert dict.fromkeys(SENT, "dead") | {"OLD": "filled"} == story.states(intents)
+    assert "not sent: revision 2 of plan p1 has replaced revision 1" == story.said(intents, "LOW")
+
+
 def test_asking_twice_changes_nothing(story: Story) -> None:
     intents = story.committed()
     story.market.prices["LOW"], story.market.prices["FEW"] = Decimal(11), Decimal("NaN")
-    story.submitted(story.broker, intents, mandate(submission={"at_window_end": "leave"}))
+    story.submitted(story.broker, intents, mandate(submission=LEAVE))
     pin = story.ledger.pin()
     for _ in range(2):
         assert () == run(reconcile(story.ledger, story.broker, intents, NOW))
@@ -655,7 +879,7 @@ def test_a_process_that_was_long_asleep_does_not_send_what_others_have_given_up(
 
 def test_a_process_that_was_long_asleep_does_not_send_what_another_has_sent(story: Story) -> None:
     intents = story.committed()
-    asleep = Interrupted(story.broker, lambda: submit(story.ledger, story.broker, intents, mandate(), NOW))
+    asleep = Interrupted(story.broker, lambda: submit(story.ledger, story.broker, intents, mandate(), lambda: NOW))
     story.submitted(asleep, intents)
 
     assert SENT[:1] == asleep.asked_for
@@ -710,13 +934,20 @@ class QuotesOf:
         return "1"
 
 
-def rest_of(story: Story, intents: tuple[Intent, ...], broker: Broker | None = None) -> Inspection:
+def rest_of(
+    story: Story,
+    intents: tuple[Intent, ...],
+    broker: Broker | None = None,
+    rules: Mandate | None = None,
+    clock: Clock | None = None,
+) -> Inspection:
     """Inspect, as a retry does, what an earlier attempt has left."""
+    clock = clock or Clock()
     store = MarketStore(story.ledger.path.parent, story.ledger)
     door = QuotesOf(story.market, store)
     account = read_only(story.broker)
-    desk = Desk("r1", mandate(), "paper", Catalog({}), story.ledger, store, door, account, lambda: NOW)
-    inspection = run(inspect_rest(desk, broker or story.broker, PLAN, intents))
+    desk = Desk("r1", rules or mandate(), "paper", Catalog({}), story.ledger, store, door, account, clock.now)
+    inspection = run(inspect_rest(desk, broker or story.broker, PLAN, intents, clock.wait))
     assert isinstance(inspection, Inspection)
     return inspection
 
@@ -796,7 +1027,7 @@ def test_a_retry_while_everything_is_halted_ends_rejected(story: Story) -> None:
 def test_giving_up_touches_nothing_that_the_broker_has(story: Story) -> None:
     intents = story.committed()
     story.market.prices["LOW"] = Decimal(11)
-    story.submitted(story.broker, intents, mandate(submission={"at_window_end": "leave"}))
+    story.submitted(story.broker, intents, mandate(submission=LEAVE))
     pin = story.ledger.pin()
     withdraw(story.ledger, intents, "to see")
 

@@ -1,8 +1,8 @@
 """The paper broker's book: an account as its entries in the ledger tell it.
 
 Its entries are the broker's own, apart from what our side records of intents, orders and fills: `paper.account` (the
-opening cash), `paper.order` (as placed, with the refusal if there was one), `paper.fill` and `paper.cancel`. Cash,
-positions and the state of every order are the fold of those.
+opening cash), `paper.order` (as placed, with the refusal if there was one and the executions to come), `paper.fill` and
+`paper.cancel`. Cash, positions and the state of every order are the fold of those: what is still to come is in none.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
+
+from pydantic import Field
 
 from blocks.brokers.port import Fill, Order, OrderReport, OrderState, Word
 from blocks.ledger import Reading
@@ -25,11 +28,16 @@ class Placed(Word):
     order: Order
     at: Moment
     refusal: str = ""
+    to_come: tuple[Fill, ...] = Field((), description="executions decided on, each to be booked once it is due")
+
+    def body(self) -> dict[str, Any]:
+        """Return what is written down of it; without executions to come it reads as before there were any."""
+        return self.model_dump(exclude=None if self.to_come else {"to_come"})
 
 
 @dataclass(frozen=True)
 class Book:
-    """The account as its entries tell it; orders and fills by order reference, each reference once."""
+    """The account as its entries tell it; orders by reference, fills by execution id, each once and oldest first."""
 
     opening_cash: Decimal = _NONE
     orders: Mapping[str, Placed] = field(default_factory=dict)
@@ -49,20 +57,51 @@ class Book:
             held[fill.symbol] = held.get(fill.symbol, _NONE) + (fill.quantity if fill.side == "buy" else -fill.quantity)
         return {symbol: quantity for symbol, quantity in sorted(held.items()) if quantity}
 
+    @cached_property
+    def _filled(self) -> dict[str, Decimal]:
+        filled: dict[str, Decimal] = {}
+        for fill in self.fills.values():
+            filled[fill.order_ref] = filled.get(fill.order_ref, _NONE) + fill.quantity
+        return filled
+
+    def filled(self, order_ref: str) -> Decimal:
+        """Return the shares of an order that have filled."""
+        return self._filled.get(order_ref, _NONE)
+
+    def paid(self, order_ref: str) -> Decimal:
+        """Return the commission that an order has paid."""
+        return sum((fill.commission for fill in self.fills.values() if fill.order_ref == order_ref), _NONE)
+
     def state(self, order_ref: str, now: datetime) -> tuple[OrderState, str]:
-        """Return an order's state, and the reason if it is dead."""
-        placed = self.orders[order_ref]
+        """Return an order's state, and what ended it before it was filled whole."""
+        placed, filled = self.orders[order_ref], self.filled(order_ref)
         if placed.refusal:
             return "dead", placed.refusal
-        if order_ref in self.fills:
+        if filled == placed.order.quantity:
             return "filled", ""
-        if order_ref in self.cancelled:
-            return "dead", "cancelled"
-        return ("dead", "expired") if now.astimezone(UTC).date() > placed.at.date() else ("working", "")
+        if order_ref not in self.cancelled and not _expired(placed, now):
+            return "working", ""
+        return "partly_filled" if filled else "dead", "cancelled" if order_ref in self.cancelled else "expired"
 
     def working(self, now: datetime) -> list[Placed]:
         """Return the orders that still work, oldest first."""
-        return [placed for ref, placed in self.orders.items() if self.state(ref, now)[0] == "working"]
+        return [placed for placed in self._unended if not _expired(placed, now)]
+
+    def due(self, now: datetime) -> list[Fill]:
+        """Return the executions that have come due by now and are not booked, the earliest first."""
+        to_come = (fill for placed in self._unended for fill in placed.to_come if fill.exec_id not in self.fills)
+        return sorted((fill for fill in to_come if fill.at <= now), key=lambda fill: fill.at)
+
+    @cached_property
+    def _unended(self) -> list[Placed]:
+        """Return the orders that nothing has ended but, perhaps, the end of their day."""
+        taken = (placed for placed in self.orders.values() if not placed.refusal)
+        alive = (placed for placed in taken if placed.order_ref not in self.cancelled)
+        return [placed for placed in alive if self.filled(placed.order_ref) != placed.order.quantity]
+
+
+def _expired(placed: Placed, now: datetime) -> bool:
+    return now.astimezone(UTC).date() > placed.at.date()
 
 
 def _cash_flow(fill: Fill) -> Decimal:
@@ -78,27 +117,27 @@ def folded(entries: Reading, account: str) -> Book:
     return Book(
         opening_cash=Decimal(opened.body["cash"]) if opened else _NONE,
         orders={order.order_ref: order for order in orders},
-        fills={fill.order_ref: fill for fill in fills},
+        fills={fill.exec_id: fill for fill in fills},
         cancelled=frozenset(entry.body["order_ref"] for entry in entries.all("paper.cancel", account)),
     )
 
 
 def newest_change(entries: Reading, account: str) -> int:
-    """Return the number of the account's newest change. A fill is booked with its order, ahead of it."""
-    changes = (entries.latest(kind, account) for kind in ("paper.order", "paper.cancel"))
+    """Return the number of the account's newest change."""
+    changes = (entries.latest(kind, account) for kind in ("paper.order", "paper.cancel", "paper.fill"))
     return max((entry.seq for entry in changes if entry), default=0)
 
 
 def report_of(book: Book, order_ref: str, now: datetime) -> OrderReport:
     """Return what became of an order that is in the book."""
-    order, fill = book.orders[order_ref].order, book.fills.get(order_ref)
+    order = book.orders[order_ref].order
     state, reason = book.state(order_ref, now)
     return OrderReport(
         order_ref=order_ref,
         symbol=order.symbol,
         side=order.side,
         quantity=_reportable(order.quantity),
-        filled=fill.quantity if fill else _NONE,
+        filled=book.filled(order_ref),
         limit=_reportable(order.limit),
         state=state,
         reason=reason,

@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from blocks.brokers.commission import Commission
-from blocks.brokers.paper_book import Book
+from blocks.brokers.paper_book import Book, Placed
+from blocks.brokers.paper_fills import SMALLEST_LOT
 from blocks.brokers.port import Order, Side
 from blocks.market.quotes import Quote
 from blocks.values import iso, money, plain, short
 
-_SMALLEST_LOT = Decimal("0.0001")
 _FINEST_TICK = Decimal("1e-8")
 _NONE = Decimal(0)
 
@@ -71,7 +71,7 @@ def _said(price: Decimal | None) -> str:
 
 
 def _fault_of_order(order: Order, tick: Decimal) -> str | None:
-    for name, figure, step in (("quantity", order.quantity, _SMALLEST_LOT), ("limit", order.limit, tick)):
+    for name, figure, step in (("quantity", order.quantity, SMALLEST_LOT), ("limit", order.limit, tick)):
         if not figure.is_finite() or figure <= 0:
             return f"{name} is {plain(figure)}, it has to be above 0"
         if figure % step:
@@ -80,14 +80,22 @@ def _fault_of_order(order: Order, tick: Decimal) -> str | None:
 
 
 def _fault_of_cover(book: Book, order: Order, now: datetime, commission: Commission) -> str | None:
-    """Tell what the account lacks for an order at its limit; what working orders may take is gone already."""
-    working = [placed.order for placed in book.working(now) if placed.order.side == order.side]
+    """Tell what the account lacks for an order at its limit; what working orders may still take is gone already."""
+    working = [placed for placed in book.working(now) if placed.order.side == order.side]
     if order.side == "sell":
-        taken = sum((other.quantity for other in working if other.symbol == order.symbol), _NONE)
+        alike = [placed for placed in working if placed.order.symbol == order.symbol]
+        taken = sum((placed.order.quantity - book.filled(placed.order_ref) for placed in alike), _NONE)
         held = book.held.get(order.symbol, _NONE)
         figures = f"selling {plain(order.quantity)}, holding {plain(held)}, of which working sells take {plain(taken)}"
         return figures if order.quantity > held - taken else None
-    taken = sum((other.notional + commission(other.quantity, other.limit) for other in working), _NONE)
+    taken = sum((_still_takes(book, placed, commission) for placed in working), _NONE)
     cost = order.notional + commission(order.quantity, order.limit)
     figures = f"costs {money(cost)} with commission, cash {money(book.cash)}, of which working buys take {money(taken)}"
     return figures if cost > book.cash - taken else None
+
+
+def _still_takes(book: Book, placed: Placed, commission: Commission) -> Decimal:
+    """Return the cash that a working buy may still take: the rest at its limit, and what is left of its commission."""
+    order, ref = placed.order, placed.order_ref
+    rest = order.quantity - book.filled(ref)
+    return rest * order.limit + commission(order.quantity, order.limit) - book.paid(ref)

@@ -110,7 +110,8 @@ class AccountDoor(Protocol):
     async def revision(self) -> str:
         """Return a mark, cheap to ask for, that is another one once cash, positions or orders have changed.
 
-        An order that lapses with its day may leave it as it is. Raises BrokerUnavailable.
+        An order that lapses with its day may leave it as it is, and a fill until the account is next asked about.
+        Raises BrokerUnavailable.
         """
         ...
 
