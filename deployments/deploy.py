@@ -62,9 +62,13 @@ class Place:
         return UUID(str(deployment.apply()))
 
 
-def deploy_rebalance(place: Place, path: Path, mandate: Mandate, now: datetime) -> UUID:
-    """Deploy a mandate with its schedule; the sample has none, for its prices end in 2022."""
-    schedule = None if path.samefile(sample_path()) else _named("sessions", prefect_schedule(mandate.schedule, now))
+def schedule_of(path: Path, mandate: Mandate, now: datetime) -> Schedule | None:
+    """Return a mandate's schedule; the sample has none, for its prices end in 2022. Raises UnusableInput."""
+    return None if path.samefile(sample_path()) else _named("sessions", prefect_schedule(mandate.schedule, now))
+
+
+def deploy_rebalance(place: Place, path: Path, mandate: Mandate, schedule: Schedule | None) -> UUID:
+    """Deploy a mandate with its schedule."""
     return place.deploy(
         rebalance,
         path.stem,

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -54,8 +54,11 @@ def read_mandates(files: Sequence[Path]) -> Mandates:
     return found
 
 
-def put(named: Mandates, folder: Path, pool: str, remove: Any) -> Deployed:
-    """Put deployments and automations on the server; `remove` is asked about each mandate that is not named."""
+def put(named: Mandates, folder: Path, pool: str, remove: Callable[[Path], bool]) -> Deployed:
+    """Put deployments and automations on the server; `remove` is asked about each mandate that is not named.
+
+    Raises UnusableInput before anything is put there.
+    """
     from prefect.client.orchestration import get_client  # noqa: PLC0415  3 s to import
 
     from deployments import automations  # noqa: PLC0415
@@ -63,29 +66,26 @@ def put(named: Mandates, folder: Path, pool: str, remove: Any) -> Deployed:
 
     place, now = its.Place(folder, pool), wall()
     with get_client(sync_client=True) as client:
+        known = {path: each for each in its.deployed(client) if (path := its.mandate_of(each)) and each.schedules}
+        others = [path for path in known if path not in named and (named or not path.exists())]
+        gone = [path for path in others if remove(path)]
+        kept = {path: read_mandate(path) for path in known.keys() - {*named, *gone} if path.exists()}
+        mandates = named | kept or {sample_path().absolute(): read_mandate(sample_path())}
+        schedules = {path: its.schedule_of(path, mandate, now) for path, mandate in mandates.items()}
+        blocks = {name: _block(client, name) for each in mandates.values() if (name := each.notify.block)}
+
         its.ensure_pool(client, pool)
-        known = {path: each for each in its.deployed(client) if (path := its.mandate_of(each))}
-        mandates, left = dict(named), []
-        for path, deployment in known.items():
-            if path in mandates:
-                continue
-            if (named or not path.exists()) and remove(path):
-                client.delete_deployment(deployment.id)
-            elif path.exists():
-                mandates[path] = read_mandate(path)
-            else:
-                left.append(str(path))
-        mandates = mandates or {sample_path().absolute(): read_mandate(sample_path())}
+        for path in gone:
+            client.delete_deployment(known[path].id)
         for path, mandate in mandates.items():
-            its.deploy_rebalance(place, path, mandate, now)
+            its.deploy_rebalance(place, path, mandate, schedules[path])
         replan, watch = its.deploy_replan(place), its.deploy_watch(place)
         its.deploy_ingest(place)
         its.deploy_refresh(place)
-        blocks = {name: _block(client, name) for each in mandates.values() if (name := each.notify.block)}
-        wanted = automations.wanted(mandates.values(), replan, watch, blocks)
-        names = sorted(automations.equalise(client, wanted))
-        deployments = sorted(f"{each.name}" for each in its.deployed(client))
-    return Deployed(deployments, names, list(next_runs(mandates, now)), left)
+        names = automations.equalise(client, automations.wanted(mandates.values(), replan, watch, blocks))
+        deployments = sorted(each.name for each in its.deployed(client))
+    left = [str(path) for path in others if path not in gone and not path.exists()]
+    return Deployed(deployments, sorted(names), list(next_runs(mandates, now)), left)
 
 
 def _block(client: Any, name: str) -> Any:
@@ -118,7 +118,7 @@ def told(done: Deployed) -> Iterator[str]:
     yield from (f"left: {name}, whose file is gone; `tradewright deploy --yes` removes it" for name in done.left)
 
 
-def _ask(*, yes: bool) -> Any:
+def _ask(*, yes: bool) -> Callable[[Path], bool]:
     def remove(path: Path) -> bool:
         if yes or not sys.stdin.isatty():
             return yes

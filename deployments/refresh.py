@@ -9,7 +9,7 @@ from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.mandate import read_mandate
 from blocks.places import home
-from deployments.deploy import Place, deploy_rebalance, deployed, mandate_of
+from deployments.deploy import Place, deploy_rebalance, deployed, mandate_of, schedule_of
 from tasks.prefect_tasks import say
 
 
@@ -30,4 +30,5 @@ def refresh_schedules() -> None:
 
 
 def _refresh(place: Place, path: Path) -> None:
-    deploy_rebalance(place, path, read_mandate(path), wall())
+    mandate = read_mandate(path)
+    deploy_rebalance(place, path, mandate, schedule_of(path, mandate, wall()))

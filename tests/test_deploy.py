@@ -107,6 +107,14 @@ def test_a_run_by_hand_leaves_the_schedule_alone(served: Any, server: Any, manda
     assert before == schedules(server, "core")
 
 
+def test_a_mandate_that_was_only_tried_by_hand_gets_no_schedule(served: Any, server: Any, mandate: Write) -> None:
+    served("run", "--mandate", mandate("tried"), "--dry-run")
+    said = served("deploy", "--json").json
+
+    assert ([], []) == (schedules(server, "tried"), said["next_runs"])
+    assert {"sample", "tried", *ALWAYS} == set(said["deployments"])
+
+
 def test_what_is_no_longer_named_is_removed_once_that_is_confirmed_and_nothing_else(
     served: Any, server: Any, mandate: Write
 ) -> None:
