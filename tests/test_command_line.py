@@ -24,6 +24,7 @@ COMMANDS = {
     "init",
     "replan",
     "approve",
+    "deploy",
     "refuse",
     "plan",
     "draft",
