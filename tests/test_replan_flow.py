@@ -9,7 +9,7 @@ from blocks.clock import wall
 from blocks.ledger import Ledger
 from tests.prefect_server import ask, wait_for_end, wait_for_rest
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.prefect, pytest.mark.slow]
 
 MANDATE = """
 account = "CORE"
