@@ -37,8 +37,8 @@ def measure() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "bench.toml").write_text(MANDATE)
-        call(home, "up", home / "bench.toml")
         try:
+            call(home, "up", home / "bench.toml")
             reactions = [one for _ in range(PLANS) for one in reactions_of(home)]
         finally:
             call(home, "down")
