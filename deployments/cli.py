@@ -100,7 +100,9 @@ def make(mandate: MandateFile = None, json: Json = False) -> int:
 
 
 @plan_app.command()
-def show(files: Plans, mandate: MandateFile = None) -> int:
+def show(
+    files: Annotated[list[Path], typer.Argument(metavar="PLAN.json...", help="plan files")], mandate: MandateFile = None
+) -> int:
     """Draw a plan, and say its critical path."""
     from deployments import from_files  # noqa: PLC0415
 

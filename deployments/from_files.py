@@ -150,12 +150,9 @@ def verify_orders(files: Sequence[Path], *, as_json: bool) -> int:
             **said,
         }
         lines = [f"{reason.check} {reason.symbol}".rstrip() + f": {reason.reason}" for reason in verdict.reasons]
-        head = "approved" if verdict.approved else "refused"
-        return (
-            int(not verdict.approved),
-            said,
-            "\n".join([f"{head}: {len(verdict.checks) - len(lines)} checks held", *lines]),
-        )
+        held, failed = len(verdict.checks) - len(lines), f"{len(lines)} of {len(verdict.checks)} checks failed"
+        head = f"approved: {held} checks held" if verdict.approved else f"refused: {failed}"
+        return int(not verdict.approved), said, "\n".join([head, *lines])
 
     return _each(files, answer, as_json=as_json)
 

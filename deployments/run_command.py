@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def run(mandate: Path | None, as_of: str | None, *, broker: str, planner: str, dry_run: bool, as_json: bool) -> int:
     """Carry out one rebalance. Raises UnusableInput before anything is started."""
     path = mandate or sample_path()
-    wanted, moment = _usable(path, as_of, broker, planner)
+    wanted, moment = _usable(path, as_of, broker, planner, dry_run=dry_run)
     place = _ready(as_json=as_json)
     from deployments.run import run_rebalance  # noqa: PLC0415
 
@@ -73,15 +73,20 @@ def _shown(ran: "Ran", place: Server, *, as_json: bool) -> int:
     return 0 if ran.outcome.state in GOOD else 1
 
 
-def _usable(path: Path, as_of: str | None, broker: str, planner: str) -> tuple[Mandate, dt.datetime | None]:
+def _usable(
+    path: Path, as_of: str | None, broker: str, planner: str, *, dry_run: bool
+) -> tuple[Mandate, dt.datetime | None]:
     """Return the mandate and the moment asked for, checked: a fault should not cost the start of a server."""
     asked = moment(as_of)
     wanted = read_mandate(path)
     from flows.beginning import Asked, refuse_what_is_not_there  # noqa: PLC0415
-    from flows.world import moment_of, open_world  # noqa: PLC0415
+    from flows.world import moment_of, open_world, refuse_to_trade_the_past  # noqa: PLC0415
 
     refuse_what_is_not_there(Asked(str(path), None, broker, planner, dry_run=False))
-    start = moment_of(open_world(home()), wanted, asked)
+    world = open_world(home())
+    start = moment_of(world, wanted, asked)
+    if asked and not dry_run:
+        refuse_to_trade_the_past(world, wanted, broker, start)
     return wanted, None if asked is None else start
 
 

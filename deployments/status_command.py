@@ -20,8 +20,13 @@ def status(*, as_json: bool) -> int:
 
 
 def halt(reason: str) -> int:
-    """Throw the kill switch."""
-    switch.halt(_ledger(), reason)
+    """Throw the kill switch; one that is thrown keeps its reason."""
+    ledger = _ledger()
+    before = switch.halted(ledger)
+    if before is not None:
+        print(f"halted already: {before}")
+        return 0
+    switch.halt(ledger, reason)
     print(f"halted: {reason}. The gate refuses everything until `tradewright resume`")
     return 0
 

@@ -9,7 +9,7 @@ from blocks.clock import wall
 from blocks.errors import NothingToReplan, PlanError, UnusableInput
 from blocks.mandate import Mandate, read_mandate
 from blocks.values import iso
-from flows.world import World, moment_of
+from flows.world import World, moment_of, refuse_to_trade_the_past
 from tasks.catalog import Catalog, load_catalog
 from tasks.plan import Plan
 from tasks.plan_check import check
@@ -41,6 +41,8 @@ def begin_rebalance(world: World, run: str, asked: Asked) -> None:
     refuse_what_is_not_there(asked)
     mandate = read_mandate(Path(asked.mandate))
     start = moment_of(world, mandate, asked.as_of)
+    if asked.as_of and not asked.dry_run:
+        refuse_to_trade_the_past(world, mandate, asked.broker, start)
     plan = made(mandate, load_catalog(), start)
     body = {
         "broker": asked.broker, "planner": asked.planner, "mandate": Path(asked.mandate).stem, "as_of": iso(start),

@@ -15,6 +15,7 @@ from blocks.market.calendar import TradingCalendar
 from blocks.market.door import StoreMarket, seed_sample
 from blocks.market.quotes import Quote
 from blocks.market.store import MarketStore
+from tasks.intents import book_of
 
 AFTER_CLOSE = timedelta(minutes=1)
 
@@ -62,6 +63,8 @@ def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None) -> 
             f"no prices are stored for {', '.join(mandate.universe[:5])}: bring some in with `tradewright ingest FILE`"
         )
     newest = max(last.values())
+    if not calendar.is_session(newest):  # a file may hold the price of a Saturday: no run is for that
+        newest = calendar.session_before(newest)
     if as_of is None:
         return calendar.close_of(newest) + AFTER_CLOSE
     session = calendar.last_session_at(as_of) if isinstance(as_of, datetime) else as_of
@@ -75,3 +78,17 @@ def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None) -> 
             f" {calendar.sessions_between(first, newest)[1]} to {newest}"
         )
     return as_of if isinstance(as_of, datetime) else calendar.close_of(session) + AFTER_CLOSE
+
+
+def refuse_to_trade_the_past(world: World, mandate: Mandate, broker: str, start: datetime) -> None:
+    """Refuse orders in a past from before the account's last fill: it would trade today's holdings at old prices.
+
+    Raises UnusableInput.
+    """
+    fills = world.ledger.all("fill", book_of(broker, mandate.account))
+    last = max((datetime.fromisoformat(entry.body["at"]) for entry in fills), default=None)
+    if last and last.date() > start.date():
+        raise UnusableInput(
+            f"--as-of {start.date()}: account {mandate.account} has traded on {last.date()} already, and its holdings"
+            " are those of that day: use --dry-run"
+        )

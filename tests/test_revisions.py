@@ -1,15 +1,18 @@
 """Revisions: of all who replan one, one does; what ended well, or is being sent, is left alone."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from blocks.clock import wall
-from blocks.errors import LeaseTaken, NothingToReplan, PlanError, StalePlan
+from blocks.errors import LeaseTaken, NothingToReplan, PlanError, StalePlan, UnusableInput
 from blocks.ledger import Ledger
 from blocks.mandate import sample_path
+from blocks.market.bar_table import BarTable
 from flows.beginning import Asked, begin_rebalance, begin_replan
 from flows.job import job_of, opened
 from flows.world import World, open_world
@@ -200,3 +203,26 @@ def test_the_time_that_a_person_takes_counts_and_the_time_after_a_failure_does_n
     ends(world, "run-1", "failed")
 
     assert waited > datetime(2022, 12, 28, 21, 2, tzinfo=UTC) == job_of(world, "run-1").started
+
+
+def filled(world: World, at: str) -> None:
+    body = {"order_ref": "o", "exec_id": "e", "at": at}
+    world.ledger.append("fill", body, key="e", subject="paper/PAPER")
+
+
+def test_a_past_from_before_the_accounts_last_fill_is_not_traded_but_may_be_tried(world: World) -> None:
+    filled(world, "2022-12-28T21:01:05Z")
+    asked = Asked(SAMPLE.mandate, datetime(2022, 12, 20, 21, 1, tzinfo=UTC), "paper", "rules", dry_run=False)
+
+    with pytest.raises(UnusableInput, match="--as-of 2022-12-20: account PAPER has traded on 2022-12-28 already"):
+        begin_rebalance(world, "run-1", asked)
+    begin_rebalance(world, "run-2", replace(asked, dry_run=True))
+    begin_rebalance(world, "run-3", replace(asked, as_of=datetime(2022, 12, 28, 21, 1, tzinfo=UTC)))
+
+
+def test_the_price_of_a_saturday_keeps_nobody_from_running(world: World) -> None:
+    none, closes = (None,), (Decimal("129.60"),)
+    world.store.put_bars("csv", BarTable(("AAPL",), (date(2022, 12, 31),), none, none, none, closes, none))
+    begun(world)
+
+    assert datetime(2022, 12, 30, 21, 1, tzinfo=UTC) == job_of(world, "run-1").started
