@@ -144,7 +144,7 @@ class Laboratory:
             return
         context = multiprocessing.get_context("fork")  # nothing here runs threads, and all that is imported is there
         ours, theirs = context.Pipe(duplex=False)
-        child = context.Process(target=self._draft_all, args=(mutant, seeds, theirs), daemon=True)
+        child = context.Process(target=self._draft_all, args=(mutant, seeds, ours, theirs), daemon=True)
         child.start()
         theirs.close()
         try:
@@ -159,7 +159,8 @@ class Laboratory:
             child.kill()
             child.join()
 
-    def _draft_all(self, mutant: Mutant | None, seeds: Sequence[int], results: Connection) -> None:
+    def _draft_all(self, mutant: Mutant | None, seeds: Sequence[int], asked: Connection, results: Connection) -> None:
+        asked.close()  # or else the child would wait for ever for somebody to read, once its parent is gone
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)

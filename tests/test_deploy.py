@@ -8,7 +8,7 @@ import pytest
 
 from tests.prefect_server import ask
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.prefect, pytest.mark.slow]
 
 MANDATE = """
 account = "{account}"
