@@ -18,9 +18,7 @@ def answer(run: str, decision: str, note: str) -> int:
     _check(Ledger(home() / "ledger.db", wall), run)
     place = server.configured() or server.recorded(home())
     if place is None:
-        raise TradewrightError(
-            "no Prefect server is running: `tradewright up` starts it, and a worker"
-        )
+        raise TradewrightError("no Prefect server is running: `tradewright up` starts it, and a worker")
     os.environ.update(server.environment(home(), place))
     from prefect.client.orchestration import get_client  # noqa: PLC0415
     from prefect.client.schemas.responses import SetStateStatus  # noqa: PLC0415

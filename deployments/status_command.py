@@ -10,6 +10,7 @@ from blocks.places import home
 from deployments import server
 from tasks import halt as switch
 from tasks.intents import Intent, progress, unresolved
+from tasks.lease import holder
 
 
 def status(*, as_json: bool) -> int:
@@ -90,10 +91,7 @@ def _told(said: dict[str, Any]) -> str:
     lines = [f"state folder: {said['home']} ({said['entries']} ledger entries)"]
     lines.append(f"Prefect UI: {said['server'] or 'no server is running'}")
     lines.append(f"halted: {said['halted']}" if said["halted"] is not None else "not halted")
-    lines += [
-        f"lease: account {lease['account']} is held by run {lease['owner']} until {lease['expires_at']}"
-        for lease in said["leases"]
-    ]
+    lines += [f"lease: account {lease['account']} is held by {holder(lease)}" for lease in said["leases"]]
     lines += [
         f"open order: {o['order_ref']} {o['side']} {o['quantity']} {o['symbol']} at {o['limit']}: {o['state']}"
         for o in said["open_orders"]

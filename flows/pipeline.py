@@ -21,7 +21,7 @@ from tasks.approval import is_needed
 from tasks.carry_out import StepResult
 from tasks.compiled import compile_plan
 from tasks.finishing import inspect_rest
-from tasks.intents import Intent, commit, committed, withdraw
+from tasks.intents import Intent, commit, committed
 from tasks.lease import renew
 from tasks.outcome import GOOD, Outcome
 from tasks.plan import Step
@@ -48,12 +48,13 @@ def carried_through(
             then(job)
             outcome = _outcome(job)
             finish(world.ledger, outcome)
-            _tell(job, outcome)
     except NothingToReplan:
         raise
     except TradewrightError as error:
         outcome = failed(str(error))
         finish(world.ledger, outcome)
+    else:
+        _tell(job, outcome)  # with the lease given back: whoever hears of it may need the account
     _publish(world)
     return _state(outcome)
 
@@ -154,17 +155,16 @@ def _submitted(
     job: Job, inspection: Inspection, intents: tuple[Intent, ...], after: Sequence[PrefectFuture[Inspection]] = ()
 ) -> Outcome:
     node = compile_plan(job.plan, job.desk.catalog, job.desk.mandate.account)[-1]
-    future = submit_task(job.desk, job.broker, intents, node).submit(wait_for=list(after))
+    task = submit_task(job.looking_again, job.broker, job.plan, intents, inspection, node)
+    future = task.submit(wait_for=list(after))
     future.wait()
-    error = future.state.result(raise_on_failure=False)
-    broken = str(error) if isinstance(error, Exception) else ""
-    return outcome_of(job, inspection=inspection, intents=intents, broken=broken)
+    found = future.state.result(raise_on_failure=False)
+    if isinstance(found, Exception):
+        return outcome_of(job, inspection=inspection, intents=intents, broken=str(found))
+    return outcome_of(job, inspection=found, intents=intents)
 
 
 def _finished(job: Job, intents: tuple[Intent, ...]) -> Outcome:
     """Finish the orders an earlier attempt committed to: exactly those; what the gate no longer allows is given up."""
     say("an earlier attempt committed to %d orders: finishing exactly those", len(intents))
-    inspection = asyncio.run(inspect_rest(job.desk, job.broker, job.plan, intents))
-    if inspection.proposal.orders and not inspection.passes:
-        withdraw(job.desk.ledger, intents, "not sent: the gate refused it when the run was retried")
-    return _submitted(job, inspection, intents)
+    return _submitted(job, asyncio.run(inspect_rest(job.desk, job.broker, job.plan, intents)), intents)

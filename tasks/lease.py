@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,8 @@ from blocks.errors import LeaseTaken
 from blocks.ledger import Ledger, Reading, Writing
 
 LENGTH = timedelta(minutes=45)
-"""Longer than a submission may take; an owner whose process is gone from this machine loses it at once."""
+"""How long another machine's process is believed to be at work. One of this machine can be looked up: it has the lease
+as long as it lives, however long it was stopped, and loses it at once when it is gone."""
 
 
 def take(ledger: Ledger, account: str, owner: str, wall: datetime, instead_of: str = "") -> None:
@@ -22,18 +24,22 @@ def take(ledger: Ledger, account: str, owner: str, wall: datetime, instead_of: s
     with ledger.writing() as book:
         last = book.latest("lease", account)
         if last and _held_by_another(last.body, owner, wall) and last.body["owner"] != instead_of:
-            holder, until = last.body["owner"], last.body["expires_at"]
-            raise LeaseTaken(f"account {account} is being rebalanced by run {holder}, until {until} at the latest")
+            raise LeaseTaken(f"account {account} is being rebalanced by {holder(last.body)}")
         _write(book, account, owner, wall)
 
 
 def renew(ledger: Ledger, account: str, owner: str, wall: datetime) -> None:
     """Prolong a lease right before orders are committed. Raises LeaseTaken if it has left our hands since."""
     with ledger.writing() as book:
-        last = book.latest("lease", account)
-        if last is None or not _is_ours(last.body, owner):
-            raise LeaseTaken(f"account {account} was taken over from run {owner}, which had let its lease expire")
+        check_ours(book, account, owner)
         _write(book, account, owner, wall)
+
+
+def check_ours(book: Reading, account: str, owner: str) -> None:
+    """Make sure that this process may act for this run. Raises LeaseTaken."""
+    last = book.latest("lease", account)
+    if last is None or not _is_ours(last.body, owner):
+        raise LeaseTaken(f"account {account} was taken over from run {owner}")
 
 
 def is_held(book: Ledger | Reading, account: str, owner: str, wall: datetime) -> bool:
@@ -60,6 +66,13 @@ def _this_process() -> dict[str, Any]:
     return {"host": socket.gethostname(), "process": process, "began": _told_of(process)[1]}
 
 
+def holder(lease: Mapping[str, Any]) -> str:
+    """Say who has a lease, and for how long."""
+    if lease["host"] == socket.gethostname():
+        return f"run {lease['owner']}, in process {lease['process']} of this machine"
+    return f"run {lease['owner']}, on {lease['host']}, until {lease['expires_at']} at the latest"
+
+
 def _is_ours(lease: Mapping[str, Any], owner: str) -> bool:
     return {"owner": owner, **_this_process()}.items() <= lease.items()
 
@@ -69,10 +82,12 @@ def _held_by_another(lease: Mapping[str, Any], owner: str, wall: datetime) -> bo
 
 
 def _alive(lease: Mapping[str, Any], wall: datetime) -> bool:
-    """Tell whether a lease holds: it names an owner, has not expired, and its process lives as far as can be known."""
-    if not lease["owner"] or datetime.fromisoformat(lease["expires_at"]) <= wall:
+    """Tell whether a lease holds: it names an owner, and its process lives; its time counts where that is not known."""
+    if not lease["owner"]:
         return False
-    return lease["host"] != socket.gethostname() or _lives(lease["process"], lease.get("began", ""))
+    here, began = lease["host"] == socket.gethostname(), lease["began"]
+    in_time = datetime.fromisoformat(lease["expires_at"]) > wall
+    return (in_time or bool(here and began)) and (not here or _lives(lease["process"], began))
 
 
 def _lives(process: int, began: str) -> bool:
@@ -89,9 +104,21 @@ def _lives(process: int, began: str) -> bool:
 
 
 def _told_of(process: int) -> tuple[str, str]:
-    """Return a process's state and when it began, as Linux tells them; nothing elsewhere."""
+    """Return a process's state and when it began, nothing where that cannot be known; ticks count from the boot."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+    except OSError:
+        return _told_by_ps(process)
+    return fields[0], f"{boot}/{fields[19]}"
+
+
+def _told_by_ps(process: int) -> tuple[str, str]:
+    """Ask as POSIX has it, where there is no /proc."""
+    try:
+        command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(process)]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603, S607
     except OSError:
         return "", ""
-    return fields[0], fields[19]
+    state, _, began = asked.stdout.strip().partition(" ")
+    return state[:1], began.strip()

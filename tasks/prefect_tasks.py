@@ -15,10 +15,10 @@ from blocks.errors import BrokerUnavailable
 from tasks.carry_out import StepResult, carry_out
 from tasks.compiled import Node
 from tasks.desk import Desk
+from tasks.finishing import see_through
 from tasks.freshness import Result
 from tasks.intents import Intent
 from tasks.plan import Plan, Step
-from tasks.submission import submit
 from tasks.verification.gate import Inspection, inspect
 
 _Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
@@ -78,12 +78,18 @@ def _word(inspection: Inspection) -> str:
     return "Approved" if inspection.passes else "Rejected"
 
 
-def submit_task(desk: Desk, broker: Broker, intents: Sequence[Intent], node: Node) -> Task[..., Any]:
+def submit_task(
+    look_again: Callable[[], Desk],
+    broker: Broker,
+    plan: Plan,
+    intents: Sequence[Intent],
+    inspection: Inspection,
+    node: Node,
+) -> Task[..., Any]:
     """Return the submission task: the only one that is given a broker. Never retried by itself."""
 
-    def run_submission() -> int:
-        say("submit: %d orders to the %s broker", len(intents), desk.broker)
-        asyncio.run(submit(desk.ledger, broker, intents, desk.mandate, desk.now, tell=say))
-        return len(intents)
+    def run_submission() -> Inspection:
+        say("submit: %d orders to the %s broker", len(intents), intents[0].broker)
+        return asyncio.run(see_through(look_again, broker, plan, intents, inspection, tell=say))
 
     return _task(node, run_submission)

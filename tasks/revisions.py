@@ -101,8 +101,8 @@ def check_claimable(book: Ledger | Reading, plan: str, revision: int, wall: date
     found = revision_of(book, plan, revision)
     if found.state in {"completed", "held"}:
         raise NothingToReplan(f"plan {plan} revision {revision} is {found.state}: a new run makes a new plan")
-    sending = book.get("submission", f"{plan}/{revision}") is not None and found.state in GOING
-    if sending and is_held(book, found.asked["account"], found.run, wall):
+    committed = book.get("submission", f"{plan}/{revision}") is not None
+    if committed and is_held(book, found.asked["account"], found.run, wall):
         raise NothingToReplan(f"plan {plan} revision {revision} is sending its orders")
     return found
 

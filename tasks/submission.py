@@ -5,7 +5,7 @@ their money is there, or when half the window is over. What works at its end is 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 
@@ -13,13 +13,12 @@ from blocks.brokers.commission import fixed_commission
 from blocks.brokers.doors import at_rest
 from blocks.brokers.port import Broker
 from blocks.errors import BrokerUnavailable, OrderRefused
-from blocks.ledger import Ledger, Reading
+from blocks.ledger import Ledger
 from blocks.mandate import Mandate
 from blocks.values import iso
-from tasks.halt import halted
 from tasks.intents import Intent, Progress, dead, move, note, progress, withdraw
+from tasks.permit import ApprovalLapsed, Permit
 from tasks.reconciliation import reconcile
-from tasks.revisions import superseded_by
 from tasks.window import Wait, Window, open_window, still_open, until_ended, window_of
 
 _CANCELLING = timedelta(seconds=10)
@@ -31,15 +30,17 @@ async def submit(
     broker: Broker,
     intents: Sequence[Intent],
     mandate: Mandate,
+    permit: Permit,
     now: Callable[[], datetime],
     wait: Wait = asyncio.sleep,
     tell: Callable[[str], None] = lambda _: None,
-) -> None:
+) -> bool:
     """Place what the broker has not accepted yet, and see all of it through to the end of the submission window.
 
+    Returns False as soon as the approval has lapsed with orders still to be sent: then the gate is to look again.
     Safe to call again at any point: what the broker knows is never sent again, and the window is the same. Raises
     BrokerUnavailable when it cannot be asked; an order whose sending had no answer is left `unknown`, and nothing more
-    is sent.
+    is sent. Raises LeaseTaken once the account is in another process's hands.
     """
 
     async def see_through(orders: Sequence[Intent], until: Callable[[Window], datetime]) -> None:
@@ -49,30 +50,25 @@ async def submit(
             tell(f"submit: orders still open: {len(working)}; waiting for them until {end:%H:%M:%S} UTC")
         await until_ended(ledger, broker, orders, end, now, wait)
 
+    async def send(orders: Iterable[tuple[Intent, Decimal]]) -> None:
+        for intent, quantity in orders:
+            await _send(ledger, broker, intent, quantity, permit, now)
+        await reconcile(ledger, broker, intents, now())
+
     unsent = await _still_to_send(ledger, broker, intents, mandate, now())
     sells, buys = ([intent for intent in unsent if intent.side == side] for side in ("sell", "buy"))
-    for intent in sells:
-        await _send(ledger, broker, intent, progress(ledger, intent).quantity, now())
-    await reconcile(ledger, broker, intents, now())
-    if buys:
-        await see_through([intent for intent in intents if intent.side == "sell"], lambda window: window.half)
-        await _send_buys(ledger, broker, intents, buys, mandate, now)
+    try:
+        await send((intent, progress(ledger, intent).quantity) for intent in sells)
+        if buys:
+            await see_through([intent for intent in intents if intent.side == "sell"], lambda window: window.half)
+            cash, kept_back = await _cash_there(broker, mandate, now()), _kept_back(ledger, intents)
+            await send(_cut_to_cash(buys, cash, kept_back, ledger, mandate))
+    except ApprovalLapsed as lapsed:
+        tell(f"submit: {lapsed}")
+        return False
     await see_through(intents, lambda window: window.end)
     await _end_working(ledger, broker, intents, mandate, now, wait)
-
-
-async def _send_buys(
-    ledger: Ledger,
-    broker: Broker,
-    intents: Sequence[Intent],
-    buys: Sequence[Intent],
-    mandate: Mandate,
-    now: Callable[[], datetime],
-) -> None:
-    cash, kept_back = await _cash_there(broker, mandate, now()), _kept_back(ledger, intents)
-    for intent, quantity in _cut_to_cash(buys, cash, kept_back, ledger, mandate):
-        await _send(ledger, broker, intent, quantity, now())
-    await reconcile(ledger, broker, intents, now())
+    return True
 
 
 async def _still_to_send(
@@ -87,11 +83,13 @@ async def _still_to_send(
     return ()
 
 
-async def _send(ledger: Ledger, broker: Broker, intent: Intent, quantity: Decimal, now: datetime) -> None:
-    if not _claimed(ledger, intent, quantity, now):
+async def _send(
+    ledger: Ledger, broker: Broker, intent: Intent, quantity: Decimal, permit: Permit, now: Callable[[], datetime]
+) -> None:
+    if not _claimed(ledger, intent, quantity, permit, now()):
         return
     try:
-        await broker.place(intent.order_ref, intent.order(quantity), now)
+        await broker.place(intent.order_ref, intent.order(quantity), now())
     except OrderRefused as refusal:
         move(ledger, intent, Progress(state="dead", quantity=quantity, message=str(refusal), known=True))
     except BrokerUnavailable as silence:
@@ -99,29 +97,19 @@ async def _send(ledger: Ledger, broker: Broker, intent: Intent, quantity: Decima
         raise
 
 
-def _claimed(ledger: Ledger, intent: Intent, quantity: Decimal, now: datetime) -> bool:
+def _claimed(ledger: Ledger, intent: Intent, quantity: Decimal, permit: Permit, now: datetime) -> bool:
     """Record an order as sent before it is; not one that is decided on already, and none that may no longer leave."""
     with ledger.writing() as book:
         before = progress(book, intent)
         if not before.undecided:
             return False
-        why = _why_not(book, intent, quantity)
+        why = permit.why_not(book, intent, quantity, now)
         if why is None:
             open_window(book, intent, now)
             note(book, intent, Progress(state="sent", quantity=quantity))
             return True
         note(book, intent, dead(before, f"not sent: {why}"))
         return False
-
-
-def _why_not(book: Reading, intent: Intent, quantity: Decimal) -> str | None:
-    """Return why an order may not leave at this moment."""
-    switch, newer = halted(book), superseded_by(book, intent.plan, intent.revision)
-    if switch is not None:
-        return f"halted: {switch}"
-    if newer:
-        return f"revision {newer} of plan {intent.plan} has replaced revision {intent.revision}"
-    return None if quantity > 0 else "the cash that is there does not pay for it"
 
 
 async def _cash_there(broker: Broker, mandate: Mandate, now: datetime) -> Decimal:

@@ -83,9 +83,7 @@ def held_elsewhere(ledger: Ledger, **changes: Any) -> None:
 def test_an_account_is_held_by_one_run_at_a_time(ledger: Ledger) -> None:
     take(ledger, "A", "first", NOW)
 
-    with pytest.raises(
-        LeaseTaken, match="account A is being rebalanced by run first, until 2026-03-02T15:50:00Z at the latest"
-    ):
+    with pytest.raises(LeaseTaken, match=f"run first, in process {os.getpid()} of this machine"):
         take(ledger, "A", "second", NOW)
 
     assert "first" == holder(ledger)
@@ -106,8 +104,20 @@ def test_taking_it_again_prolongs_it(ledger: Ledger) -> None:
         take(ledger, "A", "second", NOW + timedelta(minutes=80))
 
 
-def test_it_expires_even_for_an_owner_that_lives(ledger: Ledger) -> None:
-    take(ledger, "A", "first", NOW)
+def test_a_process_that_is_stopped_keeps_it_however_long(ledger: Ledger) -> None:
+    other = in_another_process(ledger, HOLD)
+    assert "taken" == first_line(other)
+    other.send_signal(signal.SIGSTOP)
+
+    with pytest.raises(LeaseTaken, match=f"run other, in process {other.pid} of this machine"):
+        take(ledger, "A", "mine", NOW + 100 * LENGTH)
+
+    other.send_signal(signal.SIGCONT)
+    assert 0 == ended(other)
+
+
+def test_it_expires_where_nobody_can_tell_whether_its_process_is_the_same(ledger: Ledger) -> None:
+    held_elsewhere(ledger, host=socket.gethostname(), process=os.getpid())
 
     with pytest.raises(LeaseTaken):
         take(ledger, "A", "second", NOW + LENGTH - timedelta(microseconds=1))
@@ -134,6 +144,7 @@ def test_only_the_owner_gives_it_back(ledger: Ledger) -> None:
 
 def test_a_process_that_has_lost_it_does_not_give_back_what_another_of_the_same_run_holds(ledger: Ledger) -> None:
     take(ledger, "A", "other", NOW - LENGTH)
+    held_elsewhere(ledger, expires_at=NOW)
     retry = in_another_process(ledger, HOLD)
     assert "taken" == first_line(retry)
     give_back(ledger, "A", "other")
@@ -189,7 +200,7 @@ def test_a_later_process_of_the_same_number_does_not_keep_it(ledger: Ledger) -> 
 def test_another_machine_keeps_it_until_it_expires(ledger: Ledger, owner: str) -> None:
     held_elsewhere(ledger, process=4_000_000)  # no process of ours has this number
 
-    with pytest.raises(LeaseTaken, match="run other"):
+    with pytest.raises(LeaseTaken, match="run other, on elsewhere, until 2026-03-02T15:50:00Z at the latest"):
         take(ledger, "A", owner, NOW)
     take(ledger, "A", owner, NOW + LENGTH)
 
@@ -212,7 +223,7 @@ def test_it_is_renewed_as_long_as_nobody_else_has_had_it(ledger: Ledger) -> None
 
 
 def test_it_is_not_renewed_after_it_was_in_other_hands(ledger: Ledger) -> None:
-    take(ledger, "A", "mine", NOW)
+    held_elsewhere(ledger)
     take(ledger, "A", "second", NOW + LENGTH)
 
     with pytest.raises(LeaseTaken, match="account A was taken over from run mine"):

@@ -19,7 +19,8 @@ from blocks.brokers.doors import read_only
 from blocks.brokers.paper import PaperBroker
 from blocks.brokers.paper_fills import Pace
 from blocks.brokers.port import AccountState, Broker, Fill, Order, OrderReport, WorkingOrder
-from blocks.errors import BrokerUnavailable, StalePlan
+from blocks.clock import wall
+from blocks.errors import BrokerUnavailable, LeaseTaken, StalePlan
 from blocks.ledger import Ledger
 from blocks.mandate import Mandate
 from blocks.market.port import RecordedBars, RecordedQuotes
@@ -27,9 +28,11 @@ from blocks.market.quotes import Quote
 from blocks.market.store import MarketStore
 from tasks.catalog import Catalog
 from tasks.desk import Desk
-from tasks.finishing import inspect_rest
+from tasks.finishing import inspect_rest, see_through
 from tasks.halt import halt
 from tasks.intents import Intent, commit, committed, order_ref, progress, unresolved, withdraw
+from tasks.lease import is_held, take
+from tasks.permit import Permit
 from tasks.plan import Plan
 from tasks.reconciliation import reconcile, settle_earlier
 from tasks.situation import Proposal, Situation
@@ -49,6 +52,7 @@ MANDATE: dict[str, Any] = {
 }
 LEAVE = {"submit_window": "4s", "at_window_end": "leave"}
 PLAN = Plan(id="p1", objective="", mandate_hash="m", steps=(), created_at=NOW)
+PERMIT = Permit("the run", NOW + timedelta(days=1))
 HELD = (("OLD", 100), ("BIG", 100))
 ORDERS = (("NEW", "buy", 200), ("OLD", "sell", 60), ("FEW", "buy", 100), ("BIG", "sell", 60), ("LOW", "buy", 400))
 SENT = ["OLD", "BIG", "NEW", "FEW", "LOW"]
@@ -61,13 +65,14 @@ class Market:
 
     def __init__(self) -> None:
         self.prices = {symbol: Decimal(price) for symbol, price in PRICES.items()}
+        self.at: Callable[[], datetime] = lambda: NOW
 
     async def __call__(self, symbols: tuple[str, ...], now: datetime) -> tuple[Quote, ...]:  # noqa: ARG002
         return tuple(self.quote(symbol) for symbol in symbols)
 
     def quote(self, symbol: str) -> Quote:
         price = self.prices[symbol]
-        return Quote(symbol=symbol, bid=price, ask=price, at=NOW, previous_close=price)
+        return Quote(symbol=symbol, bid=price, ask=price, at=self.at(), previous_close=price)
 
 
 def order(symbol: str, side: str, quantity: Decimal | int) -> Order:
@@ -302,8 +307,24 @@ class Story:
     ) -> Clock:
         """Submit, by a clock of no real time; return it as it stands then."""
         clock = clock or Clock()
-        run(submit(self.ledger, broker, intents, rules or mandate(), clock.now, clock.wait))
+        self.sent_by(intents, broker, rules or mandate(), clock)
         return clock
+
+    def sent_by(
+        self,
+        intents: tuple[Intent, ...],
+        broker: Broker,
+        rules: Mandate,
+        clock: Clock,
+        until: datetime = NOW + timedelta(days=1),
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> bool:
+        """Submit with the account's lease in our hands and an approval that is good for a day, unless it says."""
+        if not is_held(self.ledger, "A", "the run", wall()):
+            take(self.ledger, "A", "the run", wall())
+        return bool(
+            run(submit(self.ledger, broker, intents, rules, Permit("the run", until), clock.now, clock.wait, tell))
+        )
 
     def settled(self, broker: Broker) -> list[str]:
         return [intent.symbol for intent in run(settle_earlier(self.ledger, broker, "A", "paper", NOW))]
@@ -717,6 +738,64 @@ def test_what_has_filled_in_part_by_the_end_of_the_window_is_partly_filled_and_t
     assert [60, 60, 100, 50, 75] == [line.filled for line in submitted_lines(story.ledger, intents)]
 
 
+def test_nothing_leaves_once_the_approval_has_lapsed(story: Story) -> None:
+    intents, said = story.committed(), list[str]()
+    late = Clock(after(1))
+
+    assert not story.sent_by(intents, story.broker, mandate(), late, until=NOW, tell=said.append)
+    assert dict.fromkeys(SENT, "intended") == story.states(intents)
+    assert ["submit: the verdict expired at 2026-03-02T15:05:00Z; it is 2026-03-02T15:05:01Z"] == said
+    assert story.sent_by(intents, story.broker, mandate(), late, until=after(1))
+    assert ALL_FILLED == story.states(intents)
+
+
+def test_buys_that_wait_for_their_sells_need_an_approval_that_still_holds(story: Story) -> None:
+    intents = story.committed()
+    story.market.prices["OLD"] = Decimal(99)  # its sell works until half the window is over
+
+    assert not story.sent_by(intents, story.broker, mandate(), Clock(), until=after(1))
+    assert {"OLD": "working", "BIG": "filled"} | dict.fromkeys(SENT[2:], "intended") == story.states(intents)
+
+
+def test_nothing_leaves_once_another_process_has_the_account(story: Story) -> None:
+    intents = story.committed()
+    take(story.ledger, "A", "another run", wall())
+
+    with pytest.raises(LeaseTaken, match="account A was taken over from run the run"):
+        run(submit(story.ledger, story.broker, intents, mandate(), PERMIT, Clock().now))
+    assert dict.fromkeys(SENT, "intended") == story.states(intents)
+
+
+def test_a_lapsed_approval_is_given_anew_where_every_rule_still_holds(tmp_path: Path) -> None:
+    story = story_at(tmp_path / "ledger.db", Pace(timedelta(seconds=1.5)))
+    rules = mandate(freshness={"quotes": "1s"}, submission={"submit_window": "10s"})
+    intents, said = story.committed(), list[str]()
+    seen = seen_through(story, intents, rules, Clock(), said)
+
+    assert seen.passes, said
+    assert "submit: the gate looked again: approved" in said
+    assert ALL_FILLED == story.states(intents)
+
+
+def test_what_the_gate_refuses_when_it_looks_again_is_not_sent(story: Story) -> None:
+    rules = mandate(freshness={"quotes": "1s"})
+    intents, clock, said = story.committed(), Clock(), list[str]()
+    story.market.prices["OLD"] = Decimal(99)
+
+    def dearer() -> None:
+        story.market.prices["NEW"] = Decimal(21)
+
+    seen = seen_through(story, intents, rules, clock, said, dearer)
+
+    assert not seen.passes
+    assert any("submit: the gate looked again: refused, " in line for line in said)
+    assert {"BIG": "filled"} | dict.fromkeys(SENT[2:], "dead") == {
+        s: w for s, w in story.states(intents).items() if s != "OLD"
+    }
+    assert "not sent: the gate refused it when it looked again" == story.said(intents, "NEW")
+    assert "stale" == ending(seen, submitted_lines(story.ledger, intents), dry_run=False)[0]
+
+
 def test_what_has_filled_in_part_works_on_if_the_mandate_says_so(tmp_path: Path) -> None:
     story = story_at(tmp_path / "ledger.db", Pace(timedelta(seconds=4), Decimal("0.5")))
     intents = story.committed()
@@ -742,7 +821,7 @@ def test_buys_do_not_wait_for_sells_longer_than_half_the_window(story: Story) ->
 def test_it_is_told_what_is_waited_for(story: Story) -> None:
     intents, clock, said = story.committed(), Clock(), list[str]()
     story.market.prices["OLD"] = Decimal(99)
-    run(submit(story.ledger, story.broker, intents, mandate(), clock.now, clock.wait, said.append))
+    story.sent_by(intents, story.broker, mandate(), clock, tell=said.append)
 
     assert [f"submit: orders still open: 1; waiting for them until 15:05:0{second} UTC" for second in (2, 4)] == said
 
@@ -879,7 +958,9 @@ def test_a_process_that_was_long_asleep_does_not_send_what_others_have_given_up(
 
 def test_a_process_that_was_long_asleep_does_not_send_what_another_has_sent(story: Story) -> None:
     intents = story.committed()
-    asleep = Interrupted(story.broker, lambda: submit(story.ledger, story.broker, intents, mandate(), lambda: NOW))
+    asleep = Interrupted(
+        story.broker, lambda: submit(story.ledger, story.broker, intents, mandate(), PERMIT, lambda: NOW)
+    )
     story.submitted(asleep, intents)
 
     assert SENT[:1] == asleep.asked_for
@@ -925,7 +1006,7 @@ class QuotesOf:
 
     async def quotes(self, symbols: tuple[str, ...], now: datetime) -> RecordedQuotes:
         found = await self.market(symbols, now)
-        return RecordedQuotes(self.store.put_quotes("test", NOW, found), NOW, found)
+        return RecordedQuotes(self.store.put_quotes("test", now, found), now, found)
 
     async def bars(self, symbols: tuple[str, ...], sessions: int, now: datetime) -> RecordedBars:
         raise NotImplementedError
@@ -943,13 +1024,39 @@ def rest_of(
 ) -> Inspection:
     """Inspect, as a retry does, what an earlier attempt has left."""
     clock = clock or Clock()
-    store = MarketStore(story.ledger.path.parent, story.ledger)
-    door = QuotesOf(story.market, store)
-    account = read_only(story.broker)
-    desk = Desk("r1", rules or mandate(), "paper", Catalog({}), story.ledger, store, door, account, clock.now)
+    desk = desk_of(story, rules or mandate(), clock)
     inspection = run(inspect_rest(desk, broker or story.broker, PLAN, intents, clock.wait))
     assert isinstance(inspection, Inspection)
     return inspection
+
+
+def seen_through(
+    story: Story,
+    intents: tuple[Intent, ...],
+    rules: Mandate,
+    clock: Clock,
+    said: list[str],
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Inspection:
+    """See orders through whose approval lapses after a second, while buys wait for a sell that does not fill."""
+    story.market.at = clock.now  # from here on quotes are of the moment at which they are asked for
+    approved = story.inspection(rules)
+    take(story.ledger, "A", "the run", wall())
+
+    def look_again() -> Desk:
+        if said:
+            meanwhile()
+        return desk_of(story, rules, clock)
+
+    found = run(see_through(look_again, story.broker, PLAN, intents, approved, clock.wait, said.append))
+    assert isinstance(found, Inspection)
+    return found
+
+
+def desk_of(story: Story, rules: Mandate, clock: Clock) -> Desk:
+    store = MarketStore(story.ledger.path.parent, story.ledger)
+    door, account = QuotesOf(story.market, store), read_only(story.broker)
+    return Desk("the run", rules, "paper", Catalog({}), story.ledger, store, door, account, clock.now)
 
 
 def half_done(story: Story) -> tuple[Intent, ...]:
@@ -1001,10 +1108,9 @@ def test_a_retry_whose_orders_the_gate_no_longer_allows_ends_stale_and_they_are_
     inspection = rest_of(story, intents)
 
     assert not inspection.passes
-    withdraw(story.ledger, intents, "not sent: the gate refused it when the run was retried")
     state, message = ending(inspection, submitted_lines(story.ledger, intents), dry_run=False)
     assert "stale" == state
-    assert "the gate no longer allows the 3 orders that an earlier attempt left unsent" in message
+    assert "the gate no longer allows the 3 orders that are still unsent" in message
     assert {"OLD": "filled", "BIG": "filled", **dict.fromkeys(SENT[2:], "dead")} == story.states(intents)
     assert () == unresolved(story.ledger, "A", "paper")
     later = Through(story.broker)
