@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 
+from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.mandate import Mandate
 from blocks.places import home
@@ -47,7 +48,7 @@ def _as_it_is(account: str, currency: str) -> dict[str, Decimal]:
 
     world = open_world(home())
     outline = _mandate(account, currency, dict.fromkeys(world.store.symbols(world.ledger.pin()), Decimal(0)))
-    now, market = moment_of(world, outline, None), world.market(outline)
+    now, market = moment_of(world, outline, None, wall()), world.market(outline)
     state = asyncio.run(world.paper(outline, market).account(now))
     held = {symbol: quantity for symbol, quantity in state.held().items() if quantity > 0}
     if not held:

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ from tasks.revisions import check_claimable, newest_revision
 
 if TYPE_CHECKING:
     from deployments.run import Ran
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[T ].+)?", re.ASCII)
 
 
 def run(mandate: Path | None, as_of: str | None, *, broker: str, planner: str, dry_run: bool, as_json: bool) -> int:
@@ -84,7 +88,7 @@ def _usable(
 
     refuse_what_is_not_there(Asked(str(path), None, broker, planner, dry_run=False))
     world = open_world(home())
-    start = moment_of(world, wanted, asked)
+    start = moment_of(world, wanted, asked, wall())
     if asked and not dry_run:
         refuse_to_trade_the_past(world, wanted, broker, start)
     return wanted, None if asked is None else start
@@ -94,14 +98,18 @@ def moment(text: str | None) -> dt.date | dt.datetime | None:
     """Read what --as-of says: a date, or a moment with its offset from UTC. Raises UnusableInput."""
     if text is None:
         return None
+    wrong = UnusableInput(
+        f"--as-of {text!r}: should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z"
+    )
+    written = _DATE.fullmatch(text)
+    if written is None:
+        raise wrong
     try:
-        if len(text) == len("2020-03-16"):
+        if not written["time"]:
             return dt.date.fromisoformat(text)
         read = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise UnusableInput(
-            f"--as-of {text!r}: should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z"
-        ) from None
+        raise wrong from None
     if read.tzinfo is None:
         raise UnusableInput(f"--as-of {text!r}: should name its offset from UTC, such as {text}Z")
     try:

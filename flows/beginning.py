@@ -40,7 +40,7 @@ def begin_rebalance(world: World, run: str, asked: Asked) -> None:
     """Make a plan for what was asked, and record it and the run. Raises UnusableInput, PlanError."""
     refuse_what_is_not_there(asked)
     mandate = read_mandate(Path(asked.mandate))
-    start = moment_of(world, mandate, asked.as_of)
+    start = moment_of(world, mandate, asked.as_of, wall())
     if asked.as_of and not asked.dry_run:
         refuse_to_trade_the_past(world, mandate, asked.broker, start)
     plan = made(mandate, load_catalog(), start)
@@ -60,7 +60,7 @@ def begin_replan(world: World, run: str, plan: str, revision: int, cause: str) -
     old = check_claimable(world.ledger, plan, revision, wall())
     mandate = recorded_mandate(world.ledger, old.plan.mandate_hash)
     asked_as_of = old.asked["asked_as_of"]
-    start = moment_of(world, mandate, asked_as_of and datetime.fromisoformat(asked_as_of))
+    start = moment_of(world, mandate, asked_as_of and datetime.fromisoformat(asked_as_of), wall())
     fresh = made(mandate, load_catalog(), start)
     new = fresh.model_copy(update={"id": plan, "revision": revision + 1, "parent": old.plan.hash})
     _refuse_another_round(old, new, mandate.freshness.max_revisions, cause)

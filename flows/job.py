@@ -101,5 +101,5 @@ def _moment_of(world: World, run: str, mandate: Mandate, *, goes_on: bool) -> da
         moment += wall() - entry.at
     seen = [entry.body["as_of"] for entry in world.ledger.all("step", run) if entry.body["as_of"]]
     if begun.body["asked_as_of"] is None:
-        seen.append(iso(moment_of(world, mandate, None)))
+        seen.append(iso(moment_of(world, mandate, None, wall())))
     return max(moment, *map(datetime.fromisoformat, seen)) if seen else moment

@@ -27,7 +27,7 @@ def _name() -> str:
 def _moment(mandate: Path, as_of: datetime | None) -> datetime:
     """Return the moment the run is for; the run itself says what is wrong where there is none."""
     try:
-        return as_of or moment_of(open_world(home()), read_mandate(mandate), None)
+        return as_of or moment_of(open_world(home()), read_mandate(mandate), None, wall())
     except TradewrightError:
         return wall()
 

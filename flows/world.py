@@ -51,10 +51,12 @@ def open_world(home: Path) -> World:
     return World(ledger, store)
 
 
-def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None) -> datetime:
+def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None, wall: datetime) -> datetime:
     """Return the moment a run starts at: a date means a minute after that session's close, none the newest stored.
 
-    Raises UnusableInput for a date that is no session, or a moment with no prices.
+    Prices of a session that has not closed by the `wall` clock do not count. Where no moment is asked for, the newest
+    have to be of the session that has closed last: last week's are no answer. Only the sample is let off, whose prices
+    end in 2022. Raises UnusableInput for a date that is no session, or a moment with no prices.
     """
     calendar = TradingCalendar(mandate.schedule.calendar)
     last = world.store.last_session(mandate.universe, world.ledger.pin())
@@ -62,10 +64,16 @@ def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None) -> 
         raise UnusableInput(
             f"no prices are stored for {', '.join(mandate.universe[:5])}: bring some in with `tradewright ingest FILE`"
         )
-    newest = max(last.values())
+    closed = calendar.last_session_at(wall)
+    newest = min(max(last.values()), closed)
     if not calendar.is_session(newest):  # a file may hold the price of a Saturday: no run is for that
         newest = calendar.session_before(newest)
     if as_of is None:
+        if newest < closed and not world.store.only_sample(mandate.universe, world.ledger.pin()):
+            raise UnusableInput(
+                f"the newest prices are of {newest}, and {closed} has closed since: bring newer ones in with"
+                f" `tradewright ingest FILE`, or rehearse that day with --as-of {newest}"
+            )
         return calendar.close_of(newest) + AFTER_CLOSE
     session = calendar.last_session_at(as_of) if isinstance(as_of, datetime) else as_of
     if not calendar.is_session(session):
@@ -73,10 +81,9 @@ def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None) -> 
         raise UnusableInput(f"--as-of {session}: no session of {mandate.schedule.calendar}; the one before is {before}")
     first = min(world.store.first_session(mandate.universe, world.ledger.pin()).values())
     if not first < session <= newest:
-        raise UnusableInput(
-            f"--as-of {session}: outside the stored prices, which allow"
-            f" {calendar.sessions_between(first, newest)[1]} to {newest}"
-        )
+        allowed = calendar.sessions_between(first, newest)[1:]  # the first has no close before it
+        span = f"{allowed[0]} to {newest}" if allowed else f"none: they begin with {first}"
+        raise UnusableInput(f"--as-of {session}: outside the stored prices, which allow {span}")
     return as_of if isinstance(as_of, datetime) else calendar.close_of(session) + AFTER_CLOSE
 
 

@@ -117,7 +117,7 @@ def _told_by_ps(process: int) -> tuple[str, str]:
     """Ask as POSIX has it, where there is no /proc."""
     try:
         command = ["ps", "-o", "stat=", "-o", "lstart=", "-p", str(process)]
-        asked = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603, S607
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     except OSError:
         return "", ""
     state, _, began = asked.stdout.strip().partition(" ")

@@ -505,6 +505,8 @@ def test_a_word_that_is_not_known_is_named(tradewright: Call, arguments: list[st
         ("garbage", "should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z"),
         ("2020-02-30", "should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z"),
         ("", "should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z"),
+        ("2020-W12-1", "should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z"),
+        ("20200316T200100Z", "should be a session such as 2020-03-16, or a moment such as 2020-03-16T20:01:00Z"),
         ("2020-03-16T20:01:00", "should name its offset from UTC, such as 2020-03-16T20:01:00Z"),
         ("0001-01-01T00:00:00+05:00", "should lie in the years 1 to 9999"),
     ],

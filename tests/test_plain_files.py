@@ -53,7 +53,7 @@ def file_of(folder: Path, text: str) -> Path:
         PLAIN.replace("\n", "\r\n"),
         PLAIN.rstrip("\n"),
         PLAIN + "\n\n",
-        "symbol,close,date\nSPY,1,2026-03-02\nSPY,2,2026-03-01\nBRK.B,3,0001-01-01\n",
+        "symbol,close,date\nSPY,1,2026-03-02\nSPY,2,2026-03-01\nBRK.B,3,1900-01-01\n",
         "date,symbol,close\n" + "".join(f"2026-03-02,S{number},{number + 1}.5\n" for number in range(5000)),
     ],
 )

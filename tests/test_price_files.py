@@ -228,6 +228,8 @@ BAD_CELLS = [
     ("date", "", "should be a date such as 2026-03-02"),
     ("date", "infinity", "should be a date such as 2026-03-02"),
     ("date", "2026-04-01", "should be no later than today, 2026-03-31"),
+    ("date", "1899-12-31", "should be no earlier than 1900-01-01"),
+    ("date", "0202-12-31", "should be no earlier than 1900-01-01"),
     ("symbol", "", SYMBOL),
     ("symbol", "S$Y", SYMBOL),
     ("symbol", "-SPY", SYMBOL),

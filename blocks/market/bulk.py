@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from blocks.market.cells import OLDEST
 from blocks.market.connection import cursor, pattern
 from blocks.market.shapes import BARS, SYMBOLS
 from blocks.market.sheet import LONG
@@ -30,7 +31,7 @@ _FIGURE = r"regexp_full_match({0}, '[0-9]{{1,12}}(\.[0-9]{{1,8}})?')"
 _PRICE = f"{_FIGURE} and try_cast({{0}} as decimal(21, 8)) > 0"
 _PLAIN = {
     "date": "regexp_full_match(date, '[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}')"
-    " and try_cast(date as date) between '0001-01-01' and $today",
+    f" and try_cast(date as date) between '{OLDEST}' and $today",
     "symbol": "regexp_full_match(symbol, '[A-Za-z0-9][A-Za-z0-9._/-]{{0,31}}')",
     **dict.fromkeys(("open", "high", "low"), f"coalesce({_PRICE}, {{0}} is null)"),
     "close": _PRICE,

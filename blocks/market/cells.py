@@ -17,6 +17,8 @@ _USUAL_BINARY = re.compile(r"(?:\d{1,12}+(?:\.\d++)?+\n)++", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _FINEST = Decimal("1e-8")
 _LARGEST = Decimal("1e13")  # as in blocks.values; DECIMAL(21,8) holds every figure
+OLDEST = dt.date(1900, 1, 1)
+"""Before it there are no daily prices; a year 1 or 202 is a slip."""
 _REMEMBERED = 100_000
 _SYMBOL = "a letter or digit, then letters, digits, space and . _ / -, at most 32 in all"
 _symbol_rule: TypeAdapter[str] = TypeAdapter(Symbol)
@@ -79,6 +81,8 @@ def _date(today: dt.date, text: str) -> dt.date:
         raise ValueError("should be a date such as 2026-03-02") from None
     if date > today:
         raise ValueError(f"should be no later than today, {today}")
+    if date < OLDEST:
+        raise ValueError(f"should be no earlier than {OLDEST}")
     return date
 
 

@@ -68,6 +68,10 @@ class BarHistory:
         """Return each symbol's last session; a symbol that is unknown is left out."""
         return dict(sorted((each.symbol, each.last) for each in self._counting(symbols)))
 
+    def only_sample(self, symbols: Iterable[str]) -> frozenset[str]:
+        """Return those of the symbols that nobody but the sample has prices of."""
+        return frozenset(holding.symbol for holding in self._counting(symbols) if holding.sample)
+
     def latest(self, symbols: Iterable[str], as_of: dt.date) -> dict[str, tuple[Bar, Bar | None]]:
         """Return each symbol's last bar and the one before; a symbol without any is left out."""
         held = self._counting(symbols)

@@ -111,6 +111,10 @@ class MarketStore:
         """Return each symbol's first session; a symbol that is not in the store is left out."""
         return self._ask(until, lambda bars: bars.first_session(symbols))
 
+    def only_sample(self, symbols: Iterable[str], until: int | None) -> frozenset[str]:
+        """Return those of the symbols that nobody but the sample has prices of."""
+        return self._ask(until, lambda bars: bars.only_sample(symbols))
+
     def symbols(self, until: int | None) -> tuple[str, ...]:
         """Return every symbol that has bars, sorted."""
         return self._ask(until, lambda bars: bars.symbols())
