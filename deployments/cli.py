@@ -247,3 +247,7 @@ def _status(arguments: list[str]) -> int:
 def _say(text: str, status: int) -> int:
     print(" ".join(text.split()), file=sys.stderr)
     return status
+
+
+if __name__ == "__main__":
+    main()

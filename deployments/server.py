@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from blocks.errors import TradewrightError
 
@@ -65,11 +66,26 @@ def _in_profile() -> str | None:
 
 def recorded(home: Path) -> Server | None:
     """Return the server this state folder has started, if it is still the one that runs."""
+    record = read_record(_record(home))
     try:
-        server = Server(**json.loads(_record(home).read_text()))
-    except (OSError, ValueError, TypeError):
+        server = Server(record["api_url"], int(record["process"]))
+    except (KeyError, TypeError, ValueError):
         return None
-    return server if server.process and _is_ours(server.process, server.api_url) else None
+    return server if _is_ours(server.process or 0, server.api_url) else None
+
+
+def write_record(path: Path, **facts: Any) -> None:
+    """Write down what was started for a state folder, and for which: a copy of the folder has started nothing."""
+    path.write_text(json.dumps(facts | {"home": str(path.parent.resolve())}))
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Return what was started for the state folder that the record lies in; nothing where it is another's."""
+    try:
+        facts = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) and facts.get("home") == str(path.parent.resolve()) else {}
 
 
 def ensure(home: Path, say: Callable[[str], None]) -> Server:
@@ -151,7 +167,7 @@ def _started(home: Path) -> Server:
             start_new_session=True,
         )
     server = Server(url, process.pid)
-    _record(home).write_text(json.dumps(asdict(server)))
+    write_record(_record(home), **asdict(server))
     return server
 
 

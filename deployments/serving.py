@@ -1,6 +1,5 @@
 """`tradewright up` and `down`: the local server, and a worker for what is deployed there."""
 
-import json
 import os
 import subprocess
 import sys
@@ -75,7 +74,7 @@ def _start_worker(folder: Path, surroundings: dict[str, str], pool: str) -> str:
             command, env=surroundings, cwd=folder,
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
-    _record(folder).write_text(json.dumps({"process": process.pid}))
+    server.write_record(_record(folder), process=process.pid)
     return "a worker is up: it carries out schedules, retries and replans"
 
 
@@ -86,7 +85,7 @@ def _record(folder: Path) -> Path:
 def _worker(folder: Path) -> int | None:
     """Return the process of the worker started here, if it is still that one."""
     try:
-        process = int(json.loads(_record(folder).read_text())["process"])
-    except (OSError, ValueError, TypeError, KeyError):
+        process = int(server.read_record(_record(folder))["process"])
+    except (ValueError, TypeError, KeyError):
         return None
     return process if server.runs(process, "worker") else None

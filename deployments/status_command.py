@@ -7,10 +7,13 @@ from typing import Any
 from blocks.clock import wall
 from blocks.ledger import Entry, Ledger
 from blocks.places import home
+from blocks.values import plain
 from deployments import server
 from tasks import halt as switch
-from tasks.intents import Intent, progress, unresolved
+from tasks.intents import OPEN, Intent, progress, unresolved
 from tasks.lease import holder
+
+_ABROAD = {"sent": "on its way", "working": "at the broker", "unknown": "not known to have ended"}
 
 
 def status(*, as_json: bool) -> int:
@@ -29,6 +32,11 @@ def halt(reason: str) -> int:
         return 0
     switch.halt(ledger, reason)
     print(f"halted: {reason}. The gate refuses everything until `tradewright resume`")
+    for intent in _open_orders(ledger):
+        state = progress(ledger, intent).state
+        if state in OPEN:
+            what = f"{intent.order_ref} {intent.side} {plain(intent.quantity)} {intent.symbol}"
+            print(f"not stopped by this: {what}, which is {_ABROAD[state]}")
     return 0
 
 
@@ -51,17 +59,23 @@ def _ledger() -> Ledger:
 def _facts(ledger: Ledger) -> dict[str, Any]:
     place = server.configured() or server.recorded(home())
     runs = ledger.all("run")
-    accounts = sorted({(entry.body["broker"], entry.body["account"]) for entry in runs})
-    open_orders = [intent for broker, account in accounts for intent in unresolved(ledger, account, broker)]
     return {
         "home": str(home()),
         "halted": switch.halted(ledger),
         "server": place and place.ui_url,
         "runs": [_run(ledger, entry) for entry in runs[-10:]],
-        "open_orders": [_order(ledger, intent) for intent in open_orders],
-        "leases": [lease for _, account in accounts if (lease := _lease(ledger, account))],
+        "open_orders": [_order(ledger, intent) for intent in _open_orders(ledger)],
+        "leases": [lease for _, account in _accounts(ledger) if (lease := _lease(ledger, account))],
         "entries": ledger.pin(),
     }
+
+
+def _accounts(ledger: Ledger) -> list[tuple[str, str]]:
+    return sorted({(entry.body["broker"], entry.body["account"]) for entry in ledger.all("run")})
+
+
+def _open_orders(ledger: Ledger) -> list[Intent]:
+    return [each for broker, account in _accounts(ledger) for each in unresolved(ledger, account, broker)]
 
 
 def _run(ledger: Ledger, entry: Entry) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from blocks.brokers.doors import read_only
 from blocks.brokers.port import Broker
 from blocks.clock import Clock, wall
-from blocks.errors import PlanError
+from blocks.errors import LedgerError, PlanError
 from blocks.ledger import Entry, Ledger
 from blocks.mandate import Mandate
 from blocks.values import iso
@@ -51,8 +51,9 @@ class Job:
 def opened(world: World, run: str, begin: Callable[[], None]) -> Iterator[Job]:
     """Open a run's job and hold its account's lease; a run that the ledger does not know of is begun first.
 
-    Raises UnusableInput, PlanError, LeaseTaken, and what `begin` raises.
+    Raises UnusableInput, PlanError, LeaseTaken, LedgerError where entries were altered, and what `begin` raises.
     """
+    _refuse_what_was_altered(world.ledger)
     if world.ledger.get("run", run) is None:
         begin()
     asked = _begun(world.ledger, run).body
@@ -62,6 +63,15 @@ def opened(world: World, run: str, begin: Callable[[], None]) -> Iterator[Job]:
         yield job_of(world, run)
     finally:
         give_back(world.ledger, asked["account"], run)
+
+
+def _refuse_what_was_altered(ledger: Ledger) -> None:
+    """Make sure that what was done can be known. Raises LedgerError."""
+    faults = ledger.faults()
+    if faults:
+        raise LedgerError(
+            f"{ledger.path}: {faults[0]}: nothing is done by a ledger that cannot be relied on; restore a backup of it"
+        )
 
 
 def _begun(ledger: Ledger, run: str) -> Entry:

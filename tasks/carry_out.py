@@ -39,7 +39,7 @@ async def carry_out(desk: Desk, step: Step, inputs: Mapping[str, Result]) -> Ste
 async def _result(desk: Desk, tool: Tool, step: Step, inputs: Mapping[str, Result]) -> StepResult:
     params = tool.params.model_validate(step.params, context={"universe": desk.mandate.universe})
     key = await _reuse_key(desk, tool, params, inputs)
-    known = fresh_result(desk.ledger, key, desk.now())
+    known = fresh_result(desk.ledger, desk.store, key, desk.now())
     reused = known is not None
     result = known or await _work(desk, tool, params, inputs, key)
     message = in_words(alive(desk.store, result), desk.mandate)

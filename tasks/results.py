@@ -40,13 +40,14 @@ def keep(
     return result
 
 
-def fresh_result(ledger: Ledger, key: str, now: datetime) -> Result | None:
-    """Return the newest result under a reuse key if it is still true at `now`."""
+def fresh_result(ledger: Ledger, store: MarketStore, key: str, now: datetime) -> Result | None:
+    """Return the newest result under a reuse key if it is still true at `now`, and its data is still there."""
     entry = ledger.latest("result", key)
     if entry is None:
         return None
     result = _result(entry)
-    return result if is_fresh(result, now) else None
+    there = result.snapshot is None or store.holds(result.snapshot)
+    return result if there and is_fresh(result, now) else None
 
 
 def results_of(ledger: Ledger, run: str) -> dict[str, Result]:

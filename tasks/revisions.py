@@ -15,6 +15,7 @@ GOING: frozenset[str] = frozenset({"", "waiting"})
 """States of a revision whose run has not ended: none is on record yet, or it waits for a person."""
 
 
+_CAME_TO_NOTHING: frozenset[str] = frozenset({"failed", "rejected", "stale"})
 _OPEN_FOR = timedelta(days=1)
 
 
@@ -67,18 +68,21 @@ def newest_revision(book: Ledger | Reading, plan: str) -> int:
 def open_revisions(book: Ledger | Reading, wall: datetime) -> tuple[Revision, ...]:
     """Return the revisions that are still to lead to orders: those that a watch has to look after.
 
-    That is the newest run of each account, if it has not ended, has committed to no orders and began within a day: what
-    was left behind longer ago is for the next run to plan anew.
+    That is the newest run of each account that came to anything, if it has not ended, has committed to no orders and
+    began within a day: what was left behind longer ago is for the next run to plan anew. Dry runs, and runs that came
+    to nothing beside another, take nobody's place.
     """
-    newest = {(entry.body["broker"], entry.subject): entry for entry in book.all("run")}
-    recent = [entry for entry in newest.values() if wall - entry.at < _OPEN_FOR]
-    found = [revision_of(book, entry.body["plan"], entry.body["revision"]) for entry in recent]
-    return tuple(each for each in found if _is_open(book, each))
+    newest = dict[tuple[str, str], Revision]()
+    for entry in book.all("run"):
+        if wall - entry.at < _OPEN_FOR and not entry.body["dry_run"]:
+            found = revision_of(book, entry.body["plan"], entry.body["revision"])
+            if found.state not in _CAME_TO_NOTHING:
+                newest[entry.body["broker"], entry.subject] = found
+    return tuple(each for each in newest.values() if each.state in GOING and not _committed(book, each))
 
 
-def _is_open(book: Ledger | Reading, revision: Revision) -> bool:
-    committed = book.get("submission", f"{revision.plan.id}/{revision.plan.revision}") is not None
-    return revision.state in GOING and not committed and not revision.asked["dry_run"]
+def _committed(book: Ledger | Reading, revision: Revision) -> bool:
+    return book.get("submission", f"{revision.plan.id}/{revision.plan.revision}") is not None
 
 
 def begin(book: Writing, run: str, plan: Plan, mandate: Mandate, asked: Mapping[str, Any]) -> None:
@@ -101,8 +105,7 @@ def check_claimable(book: Ledger | Reading, plan: str, revision: int, wall: date
     found = revision_of(book, plan, revision)
     if found.state in {"completed", "held"}:
         raise NothingToReplan(f"plan {plan} revision {revision} is {found.state}: a new run makes a new plan")
-    committed = book.get("submission", f"{plan}/{revision}") is not None
-    if committed and is_held(book, found.asked["account"], found.run, wall):
+    if _committed(book, found) and is_held(book, found.asked["account"], found.run, wall):
         raise NothingToReplan(f"plan {plan} revision {revision} is sending its orders")
     return found
 

@@ -142,6 +142,18 @@ def test_quotes_are_as_old_as_the_close_they_come_from(house: House) -> None:
     assert not carried_out(house.desk(NOW + 15 * MINUTE), "gather_quotes").reused
 
 
+def test_a_result_whose_data_was_lost_is_worked_out_again_and_the_data_is_back(house: House) -> None:
+    first = carried_out(house.desk(), "gather_quotes")
+    blobs = {path: path.read_bytes() for path in (house.store.home / "blobs").rglob("*.parquet")}
+    for path in blobs:
+        path.unlink()
+    house.store.put_bars("csv", bars(SPY="396.00", AGG="97.50"))
+    again = carried_out(house.desk(run="r2"), "gather_quotes")
+
+    assert (first.snapshot, False) == (again.snapshot, again.reused)
+    assert blobs == {path: path.read_bytes() for path in (house.store.home / "blobs").rglob("*.parquet")}
+
+
 def test_a_result_from_after_the_runs_clock_is_never_used(house: House) -> None:
     for name in ("gather_positions", "gather_quotes", "gather_bars", "ask_the_market"):
         later = carried_out(house.desk(), name)
@@ -340,7 +352,7 @@ def kept(house: House, value: BaseModel, as_of: dt.datetime = NOW) -> BaseModel:
     gather = built_in()[0]
     keep(house.ledger, value, tool=gather, key="k", expires_at=NOW + MINUTE, as_of=as_of, sources={"bars": "b1"})
     ledger = Ledger(house.ledger.path, lambda: NOW)
-    found = fresh_result(ledger, "k", NOW)
+    found = fresh_result(ledger, house.store, "k", NOW)
     assert found
     return alive(MarketStore(house.store.home, ledger), found)
 

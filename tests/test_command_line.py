@@ -13,7 +13,9 @@ from typing import Any, Protocol
 
 import pytest
 
+from blocks.clock import wall
 from blocks.errors import UnusableInput
+from blocks.ledger import Ledger
 from deployments.run_command import moment
 
 Json = dict[str, Any]
@@ -721,6 +723,23 @@ def test_halting_and_resuming_show_in_the_status(tradewright: Call) -> None:
 
     assert (0, "war", "") == (halted.status, halted.json["halted"], halted.err)
     assert ("no longer halted (it was: war)\n", "nothing was halted\n") == (resumed.out, again.out)
+
+
+def test_halting_names_the_orders_that_it_does_not_stop(tradewright: Call, home: Path) -> None:
+    ledger, order = Ledger(home / "ledger.db", wall), {"plan": "p1", "revision": 1, "proposal_hash": "h"}
+    ledger.append("run", {"broker": "paper", "account": "A"}, key="r1", subject="A")
+    for ref, state in (("tw1", "sent"), ("tw2", "working"), ("tw3", "filled"), ("tw4", "intended")):
+        order |= {"order_ref": ref, "account": "A", "broker": "paper", "symbol": "SPY", "side": "buy"}
+        ledger.append("intent", order | {"quantity": "3", "limit": "396.1"}, key=ref, subject="paper/A")
+        if state != "intended":
+            ledger.append("order", {"state": state, "quantity": "3"}, subject=ref)
+
+    halted = tradewright("halt", "--reason", "war")
+    assert [
+        "halted: war. The gate refuses everything until `tradewright resume`",
+        "not stopped by this: tw1 buy 3 SPY, which is on its way",
+        "not stopped by this: tw2 buy 3 SPY, which is at the broker",
+    ] == halted.out.splitlines()
 
 
 def test_no_float_stands_in_an_answer(tradewright: Call, home: Path) -> None:

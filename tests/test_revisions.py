@@ -1,6 +1,8 @@
 """Revisions: of all who replan one, one does; what ended well, or is being sent, is left alone."""
 
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from blocks.clock import wall
-from blocks.errors import LeaseTaken, NothingToReplan, PlanError, StalePlan, UnusableInput
+from blocks.errors import LeaseTaken, LedgerError, NothingToReplan, PlanError, StalePlan, UnusableInput
 from blocks.ledger import Ledger
 from blocks.mandate import sample_path
 from blocks.market.bar_table import BarTable
@@ -186,6 +188,40 @@ def test_open_is_what_may_still_lead_to_orders(world: World) -> None:
     assert [] == are_open()
     begun(world, "run-3", Asked(SAMPLE.mandate, None, "paper", "rules", dry_run=True))
     assert [] == are_open()
+
+
+def test_a_run_that_came_to_nothing_takes_no_open_ones_place(world: World) -> None:
+    begun(world)
+    ends(world, "run-1", "waiting")
+    begun(world, "dry", replace(SAMPLE, dry_run=True))
+    begun(world, "beside", SAMPLE)
+    ends(world, "beside", "failed", "account PAPER is being rebalanced by run run-1")
+
+    assert ["run-1"] == [each.run for each in open_revisions(world.ledger, wall())]
+    begun(world, "later", SAMPLE)
+    ends(world, "later", "held")
+    assert [] == list(open_revisions(world.ledger, wall()))
+
+
+def test_a_retry_that_is_sending_is_not_replanned_though_its_first_attempt_has_ended(world: World) -> None:
+    plan = begun(world)
+    with opened(world, "run-1", lambda: None):
+        commits(world, "run-1")
+    ends(world, "run-1", "partial")
+
+    with opened(world, "run-1", lambda: None), pytest.raises(NothingToReplan, match="is sending its orders"):
+        begin_replan(world, "run-2", plan.id, 1, "prices moved")
+
+
+def test_nothing_is_done_by_a_ledger_whose_entries_were_altered(world: World) -> None:
+    begun(world)
+    with closing(sqlite3.connect(world.ledger.path)) as file, file:
+        for trigger in [row[0] for row in file.execute("select name from sqlite_master where type = 'trigger'")]:
+            file.execute(f"drop trigger {trigger}")
+        file.execute("update entries set body = replace(body, 'paper', 'pqper') where kind = 'run'")
+
+    with pytest.raises(LedgerError, match=r"does not follow .*: nothing is done by a ledger"):
+        opened(world, "run-1", lambda: None).__enter__()
 
 
 def test_a_retry_catches_up_with_the_newest_prices_unless_a_moment_was_asked_for(world: World) -> None:

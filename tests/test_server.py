@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def test_the_recorded_server_is_recognized_however_narrow_the_terminal(
     monkeypatch.setenv("COLUMNS", columns)
     process = sleeper("prefect", "server", "start", "--port", "45678")
     record = {"api_url": "http://127.0.0.1:45678/api", "process": process.pid}
-    (home / "server.json").write_text(json.dumps(record))
+    prefect_server.write_record(home / "server.json", **record)
 
     found = prefect_server.recorded(home)
     process.kill()
@@ -47,7 +48,7 @@ def test_the_recorded_server_is_recognized_however_narrow_the_terminal(
 def test_another_process_that_has_got_the_recorded_number_is_neither_used_nor_stopped(home: Path) -> None:
     process = sleeper("something", "else")
     record = {"api_url": "http://127.0.0.1:45678/api", "process": process.pid}
-    (home / "server.json").write_text(json.dumps(record))
+    prefect_server.write_record(home / "server.json", **record)
 
     stopped = prefect_server.stop(home)
     alive = process.poll() is None
@@ -55,6 +56,20 @@ def test_another_process_that_has_got_the_recorded_number_is_neither_used_nor_st
     process.wait()
 
     assert (None, True) == (stopped, alive)
+
+
+def test_a_copy_of_a_state_folder_has_started_nothing(home: Path, tmp_path: Path) -> None:
+    process = sleeper("prefect", "server", "start", "--port", "45678")
+    prefect_server.write_record(home / "server.json", api_url="http://127.0.0.1:45678/api", process=process.pid)
+    copy = tmp_path / "copy"
+    shutil.copytree(home, copy)
+
+    found = prefect_server.recorded(home), prefect_server.recorded(copy), prefect_server.stop(copy)
+    alive = process.poll() is None
+    process.kill()
+    process.wait()
+
+    assert (process.pid, None, None, True) == (found[0] and found[0].process, found[1], found[2], alive)
 
 
 @pytest.mark.parametrize("text", ["", "not JSON", "[]", '{"api_url": 1}', '{"process": "x"}'])

@@ -106,6 +106,11 @@ class Snapshots:
         """Tell whether every part's file is in its place."""
         return all(map(self.blobs.there, snapshot.parts.values()))
 
+    def holds(self, snapshot_id: str) -> bool:
+        """Tell whether there is such a snapshot, and all its files."""
+        entry = self._ledger.get(_ENTRY, snapshot_id)
+        return entry is not None and self.whole(_snapshot(entry))
+
     def sweep(self, now: dt.datetime) -> int:
         """Remove leftovers and blobs of no snapshot once they are an hour old; return how many files."""
         old = self.blobs.old_files(now.timestamp())

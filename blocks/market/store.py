@@ -131,6 +131,10 @@ class MarketStore:
         """Tell whether all of a snapshot's files are in their places."""
         return self._snapshots.whole(snapshot)
 
+    def holds(self, snapshot_id: str) -> bool:
+        """Tell whether there is such a snapshot, and all its files."""
+        return self._snapshots.holds(snapshot_id)
+
     def compact(self) -> bool:
         """Bring all bars into one file that is quick to read, if much is new; tell whether. Raises MarketError."""
         return self._compacted.make()
