@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    StrictBool,
     StringConstraints,
     Tag,
     ValidatorFunctionWrapHandler,
@@ -26,7 +27,7 @@ from pydantic import (
 from blocks.canonical import digest
 from blocks.errors import UnusableInput
 from blocks.reading import checked, nearest, read_toml
-from blocks.values import Amount, Currency, Duration, Name, Symbol, plain
+from blocks.values import AccountName, Amount, Currency, Duration, Name, Symbol, plain
 
 Method = Literal["fixed", "equal", "inverse_volatility", "minimum_variance", "hierarchical_risk_parity"]
 METHODS_WITHOUT_BARS: frozenset[str] = frozenset({"fixed", "equal"})
@@ -35,14 +36,16 @@ Fraction = Annotated[Amount, Field(le=1)]
 BasisPoints = Annotated[Amount, Field(le=10_000)]
 
 
-def _no_truth(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("should be a whole number")  # noqa: TRY004  pydantic wants ValueError
+def _whole(value: object) -> object:
+    if isinstance(value, bool) or (isinstance(value, str) and not _DIGITS.fullmatch(value)):
+        raise ValueError("should be a whole number")
     return value
 
 
-Count = Annotated[int, BeforeValidator(_no_truth)]
-"""A whole number; `true`, which Python takes for 1, is none."""
+_DIGITS = re.compile(r"[+-]?\d+(\.0+)?", re.ASCII)
+
+Count = Annotated[int, BeforeValidator(_whole)]
+"""A whole number; `true`, which Python takes for 1, is none, nor is `1_0`."""
 
 
 _NO_TIME = re.compile(r"0+\s*[smhdw]", re.ASCII)
@@ -275,15 +278,15 @@ class Notify(Section):
 class Mandate(Section):
     """A whole mandate, as one TOML file holds it."""
 
-    account: Name
+    account: AccountName
     base_currency: Currency
     objective: Annotated[str, StringConstraints(min_length=1, max_length=2000)] = (
         "rebalance the portfolio for the coming week"
     )
-    fractional: bool = False
+    fractional: StrictBool = False
     direction: Literal["both", "buy_only", "sell_only"] = "both"
     min_trade: Amount = Field(Decimal(100), description="base currency")
-    allow_delayed: bool = False
+    allow_delayed: StrictBool = False
     frozen: tuple[Symbol, ...] = Field((), description="valued at the last close, never traded")
     raise_cash: Amount = Field(
         Decimal(0), description="base currency kept on top of the buffer, for a withdrawal to come"

@@ -15,6 +15,14 @@ from blocks.errors import UnusableInput
 M = TypeVar("M", bound=BaseModel)
 
 _TAGS = {"number", "bounds"}  # what pydantic puts into a path for the kinds of weight
+_IN_PLAIN_WORDS = {
+    "Input should": "should",
+    "String should": "should",
+    "a valid tuple": "a list",
+    "a valid boolean": "true or false",
+    "a valid dictionary": "a table",
+    "a valid string": "text",
+}
 _LARGEST_FILE = 64 * 1024 * 1024
 
 
@@ -110,7 +118,8 @@ def _fault(fault: Any, model: type[BaseModel]) -> str:
     if fault["type"] == "missing":
         return f"{where}: missing, and it has no default"
     what = fault["msg"].removeprefix("Value error, ")
-    what = what.replace("Input should", "should").replace("String should", "should")
+    for theirs, ours in _IN_PLAIN_WORDS.items():
+        what = what.replace(theirs, ours)
     if isinstance(fault["input"], Mapping):
         return f"{where}: {what}" if where else str(what)
     return f"{where}: {_short(fault['input'])}: {what}"

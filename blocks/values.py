@@ -144,11 +144,21 @@ Duration = Annotated[
 ]
 """A length of time written as in a mandate: `15m`, `4d`."""
 
-Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/\-]{0,31}$")]
-"""A symbol of the universe: letters, digits, space and `. _ / -`, at most 32 characters."""
+Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9 ._/\-]{0,30}[A-Za-z0-9._/\-])?$")]
+"""A symbol of the universe: letters, digits, `. _ / -` and spaces between them, at most 32 characters."""
 
 Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
 """A currency's three capital letters."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 """Text that names something: one to 200 characters."""
+
+
+def _visible(value: str) -> str:
+    if value != value.strip() or not value.isprintable():
+        raise ValueError("should be 1 to 200 visible characters, with no blank at either end")
+    return value
+
+
+AccountName = Annotated[Name, AfterValidator(_visible)]
+"""The name of an account: two that look the same are the same."""

@@ -16,6 +16,7 @@ from blocks.market.calendar import TradingCalendar
 from blocks.market.store import MarketStore
 from blocks.places import home
 from deployments import server
+from flows.world import World, moment_of
 from tasks.halt import halted
 from tasks.intents import progress, unresolved
 
@@ -32,7 +33,9 @@ class Finding:
 
 
 def doctor(mandate: Path | None, *, as_json: bool) -> int:
-    """Print what was found; exit 1 if anything is wrong."""
+    """Print what was found; exit 1 if anything is wrong. Raises UnusableInput for a mandate that cannot be read."""
+    if mandate:
+        read_mandate(mandate)  # a file that was named by mistake is no finding
     found = list(_findings(mandate or sample_path()))
     if as_json:
         print(json.dumps({"ok": all(f.state != "wrong" for f in found), "findings": [asdict(f) for f in found]}))
@@ -127,16 +130,15 @@ def _prices(mandate: Mandate, store: MarketStore, ledger: Ledger) -> Iterator[Fi
     missing = [symbol for symbol in mandate.universe if symbol not in last]
     if missing:
         yield Finding(
-            "prices", "wrong", f"none stored for {', '.join(missing[:5])}: bring some in with `tradewright ingest FILE`"
+            "prices", "wrong", f"none stored for {', '.join(missing)}: bring some in with `tradewright ingest FILE`"
         )
     if last:
         newest = max(last.values())
         behind = [symbol for symbol, session in last.items() if session < newest]
         yield Finding("prices", "ok", f"{len(last)} symbols, the newest of {newest}")
+        moment_of(World(ledger, store), mandate, None, wall())  # raises where a run would be refused for them
         if behind:
-            yield Finding(
-                "prices", "note", f"older than that: {', '.join(behind[:5])}; a run now would find them stale"
-            )
+            yield Finding("prices", "note", f"older than that: {', '.join(behind)}; a run now would find them stale")
 
 
 def _orders(ledger: Ledger) -> Iterator[Finding]:

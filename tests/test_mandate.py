@@ -242,18 +242,27 @@ FAULTS = [
         ),
     ),
     # types
-    ('"PAPER"', "5", "account: 5: should be a valid string"),
+    ('"PAPER"', "5", "account: 5: should be text"),
     ('"PAPER"', '""', "account: '': should have at least 1 character"),
-    ("frozen = []", "frozen = 5", "frozen: 5: should be a valid tuple"),
+    ("frozen = []", "frozen = 5", "frozen: 5: should be a list"),
     (
         "max_orders = 20",
         'max_orders = "many"',
-        "limits.max_orders: 'many': should be a valid integer, unable to parse string as an integer",
+        "limits.max_orders: 'many': should be a whole number",
     ),
     (
         "max_orders = 20",
         "max_orders = 2.5",
         "limits.max_orders: 2.5: should be a valid integer, got a number with a fractional part",
+    ),
+    ("max_orders = 20", 'max_orders = "1_0"', "limits.max_orders: '1_0': should be a whole number"),
+    ("fractional = false", 'fractional = "yes"', "fractional: 'yes': should be true or false"),
+    ('"PAPER"', '" "', "account: ' ': should be 1 to 200 visible characters, with no blank at either end"),
+    ('"PAPER"', '"PAPER "', "account: 'PAPER ': should be 1 to 200 visible characters, with no blank at either end"),
+    (
+        '"PAPER"',
+        '"PA\\u0007PER"',
+        "account: 'PA\\x07PER': should be 1 to 200 visible characters, with no blank at either end",
     ),
     ("max_orders = 20", "max_orders = true", "limits.max_orders: True: should be a whole number"),
     ("max_orders = 20", "max_orders = 0", "limits.max_orders: 0: should be greater than or equal to 1"),
@@ -262,9 +271,9 @@ FAULTS = [
     (
         "fractional = false",
         'fractional = "perhaps"',
-        "fractional: 'perhaps': should be a valid boolean, unable to interpret input",
+        "fractional: 'perhaps': should be true or false",
     ),
-    ("weights = { SPY = 0.60, AGG = 0.38 }", "weights = []", "policy.weights: []: should be a valid dictionary"),
+    ("weights = { SPY = 0.60, AGG = 0.38 }", "weights = []", "policy.weights: []: should be a table"),
     (
         "weights = { SPY = 0.60, AGG = 0.38 }",
         "weights = {}",

@@ -133,7 +133,7 @@ FAULTS: list[tuple[Change, str, str | None, str]] = [
     (put(0, "params", {"symbols": []}), "bad-params", "quotes",
      "params of gather_quotes: symbols: []: Tuple should have at least 1 item after validation, not 0"),
     (put(0, "params", {"symbols": "SPY"}), "bad-params", "quotes",
-     "params of gather_quotes: symbols: 'SPY': should be a valid tuple"),
+     "params of gather_quotes: symbols: 'SPY': should be a list"),
     (put(0, "params", {"symbols": ["SPY", "SPZ"]}), "unknown-symbol", "quotes",
      "params.symbols.1: SPZ is not in the mandate's universe (did you mean 'SPY'?)"),
     (link(4, "views", "targets"), "unknown-input", "draft",

@@ -172,7 +172,7 @@ def test_content_that_fits_becomes_the_model() -> None:
     ("content", "said"),
     [
         ({}, "here: name: missing, and it has no default"),
-        ({"name": 5}, "here: name: 5: should be a valid string"),
+        ({"name": 5}, "here: name: 5: should be text"),
         (
             {"name": "a", "iner": {}},
             "here: iner: unknown key (did you mean 'inner'?); allowed: name, inner, parts, rows, first, second, third",
@@ -183,12 +183,12 @@ def test_content_that_fits_becomes_the_model() -> None:
         ),
         ({"name": "a", "parts": {"x": {"zzz": 1}}}, "here: parts.x.zzz: unknown key; allowed: width"),
         ({"name": "a", "rows": [{}, {"width": -1}]}, "here: rows.1.width: -1: should be zero or more"),
-        ({"name": "a", "inner": 3}, "here: inner: 3: should be a valid dictionary or instance of Inner"),
+        ({"name": "a", "inner": 3}, "here: inner: 3: should be a table or instance of Inner"),
         ({"name": "a", "inner": {"width": Decimal("NaN")}}, "here: inner.width: NaN: should be a finite number"),
         (
             {"first": "x", "second": [], "third": None, "name": 1},
             (
-                "here: name: 1: should be a valid string; first: 'x': should be a number, or a number in quotes; "
+                "here: name: 1: should be text; first: 'x': should be a number, or a number in quotes; "
                 "second: []: should be a number, or a number in quotes; and 1 more"
             ),
         ),
