@@ -48,6 +48,11 @@ class Place:
     home: Path
     pool: str = POOL
 
+    @property
+    def job_variables(self) -> dict[str, Any]:
+        """Return what a worker has to know to carry a run out in this state folder."""
+        return {"env": {"TRADEWRIGHT_HOME": str(self.home)}}
+
     def deploy(self, flow: Flow[Any, Any], name: str, description: str, **more: Any) -> UUID:
         """Create or update one deployment; return its id."""
         deployment: Any = flow.to_deployment(
@@ -56,7 +61,7 @@ class Place:
             tags=[TAG, *more.pop("tags", ())],
             entrypoint_type=EntrypointType.MODULE_PATH,
             work_pool_name=self.pool,
-            job_variables={"env": {"TRADEWRIGHT_HOME": str(self.home)}},
+            job_variables=self.job_variables,
             **more,
         )
         return UUID(str(deployment.apply()))

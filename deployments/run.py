@@ -57,9 +57,13 @@ def _run_here(
     try:
         with get_client(sync_client=True) as client:
             ensure_pool(client)
-            # Pending, so that no worker takes it away from this process.
+            # Pending, so that no worker takes it away from this process. It carries its state folder with it: the
+            # deployment may have been made for another, and a Retry or Resume must not go on in that one.
             flow_run = client.create_flow_run_from_deployment(
-                deploy(client), parameters=_as_json(parameters), state=Pending()
+                deploy(client),
+                parameters=_as_json(parameters),
+                state=Pending(),
+                job_variables=Place(home).job_variables,
             )
             run = str(flow_run.id)
             said = _state_message(flow, flow_run, parameters)

@@ -130,6 +130,14 @@ def end_process(process: int) -> None:
             time.sleep(0.1)
 
 
+def children(process: int) -> list[int]:
+    """Return the processes that a process has started and that still run."""
+    command = ["ps", "-A", "-o", "pid=", "-o", "ppid="]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    pairs = (line.split() for line in shown.stdout.splitlines())
+    return [int(child) for child, parent in pairs if int(parent) == process]
+
+
 def environment(home: Path, server: Server) -> dict[str, str]:
     """Return the environment in which a process of ours talks to this server."""
     own = {"PREFECT_API_URL": server.api_url, "TRADEWRIGHT_HOME": str(home)}

@@ -1,13 +1,20 @@
 """`tradewright up` and `down`: the local server, and a worker for what is deployed there."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from blocks.canonical import digest
 from blocks.places import made_home
 from deployments import deploy_command, server
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import FlowRun
 
 
 def up(files: Sequence[Path]) -> int:
@@ -20,7 +27,11 @@ def up(files: Sequence[Path]) -> int:
     from deployments.deploy import POOL  # noqa: PLC0415  3 s to import
 
     done = deploy_command.put(named, folder, POOL, remove=lambda _: False)
-    print("a worker is up already" if _worker(folder) else _start_worker(folder, surroundings, POOL))
+    if _worker(folder):
+        print("a worker is up already")
+    else:
+        _end_what_nobody_carries_out(POOL, _worker_name(folder))
+        print(_start_worker(folder, surroundings, POOL))
     print("\n".join(deploy_command.told(done)))
     print(_have_it_watched())
     print(f"Prefect UI: {place.ui_url}\n`tradewright down` stops server and worker")
@@ -30,6 +41,28 @@ def up(files: Sequence[Path]) -> int:
 def _have_it_watched() -> str:
     """Start a watch if none is running: its schedule starts one a day, and this is not midnight."""
     from prefect.client.orchestration import get_client  # noqa: PLC0415
+
+    with get_client(sync_client=True) as client:
+        if _watching(client):
+            return "a watch is looking around already"
+        client.create_flow_run_from_deployment(client.read_deployment_by_name("watch/watch").id)
+    return "a watch looks around each minute while a plan is open"
+
+
+def _end_what_nobody_carries_out(pool: str, ours: str) -> None:
+    """Mark watches as crashed that our last worker, which is gone, left running: they would keep a new one away."""
+    from prefect.client.orchestration import get_client  # noqa: PLC0415
+    from prefect.states import Crashed  # noqa: PLC0415
+
+    with get_client(sync_client=True) as client:
+        workers = client.read_workers_for_work_pool(pool)
+        if any(str(worker.status).endswith("ONLINE") for worker in workers if worker.name != ours):
+            return  # somebody else's: it may be at work
+        for run in _watching(client):
+            client.set_flow_run_state(run.id, Crashed(message="its worker is gone"), force=True)
+
+
+def _watching(client: "SyncPrefectClient") -> "list[FlowRun]":
     from prefect.client.schemas.filters import (  # noqa: PLC0415
         DeploymentFilter,
         DeploymentFilterName,
@@ -40,24 +73,23 @@ def _have_it_watched() -> str:
     from prefect.client.schemas.objects import StateType  # noqa: PLC0415
 
     going = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING]))
-    with get_client(sync_client=True) as client:
-        watching = client.read_flow_runs(
-            deployment_filter=DeploymentFilter(name=DeploymentFilterName(any_=["watch"])),
-            flow_run_filter=FlowRunFilter(state=going),
-        )
-        if watching:
-            return "a watch is looking around already"
-        client.create_flow_run_from_deployment(client.read_deployment_by_name("watch/watch").id)
-    return "a watch looks around each minute while a plan is open"
+    return client.read_flow_runs(
+        deployment_filter=DeploymentFilter(name=DeploymentFilterName(any_=["watch"])),
+        flow_run_filter=FlowRunFilter(state=going),
+    )
 
 
 def down() -> int:
     """Stop the worker and the server that were started here, and nothing else."""
     folder = made_home()
     worker = _worker(folder)
+    runs = (
+        server.children(worker) if worker else []
+    )  # each is a session of its own, which the worker's end leaves alone
     if worker:
         server.end_process(worker)
-    _record(folder).unlink(missing_ok=True)
+    for run in runs:
+        server.end_process(run)
     place = server.stop(folder)
     print(
         "stopped: "
@@ -67,8 +99,8 @@ def down() -> int:
 
 
 def _start_worker(folder: Path, surroundings: dict[str, str], pool: str) -> str:
-    name = f"tradewright-{os.getpid()}"
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", "process", "--name", name]
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", "process"]
+    command += ["--name", _worker_name(folder)]
     with (folder / "worker.log").open("ab") as log:
         process = subprocess.Popen(  # noqa: S603
             command, env=surroundings, cwd=folder,
@@ -76,6 +108,11 @@ def _start_worker(folder: Path, surroundings: dict[str, str], pool: str) -> str:
         )  # fmt: skip
     server.write_record(_record(folder), process=process.pid)
     return "a worker is up: it carries out schedules, retries and replans"
+
+
+def _worker_name(folder: Path) -> str:
+    """Return the name of the one worker that a state folder has on this machine."""
+    return f"tradewright-{digest([socket.gethostname(), str(folder)])[:8]}"
 
 
 def _record(folder: Path) -> Path:

@@ -1,6 +1,7 @@
 """The watch: one long-lived run that looks, each minute while a plan is open, whether its results still hold."""
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ def watch(every: float = 60) -> None:
     hears of it starts the replan.
     """
     world, told = open_world(home()), dict[tuple[str, int], datetime]()
+    parent = os.getppid()
     end = datetime.combine(wall().date() + timedelta(days=1), datetime.min.time(), UTC)
     while True:
         looks = list(look_around(world, wall()))
@@ -55,6 +57,9 @@ def watch(every: float = 60) -> None:
         if wall() + pause >= end:
             return
         time.sleep(pause.total_seconds())
+        if os.getppid() != parent:
+            say("the worker that started this watch is gone")
+            return
 
 
 def look_around(world: World, now: datetime) -> Iterator[Look]:

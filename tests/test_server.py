@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from deployments import server as prefect_server
+from tests.prefect_server import ask
 
 
 def words(process: int) -> str:
@@ -79,12 +80,21 @@ def test_a_record_that_cannot_be_read_is_no_server(home: Path, text: str) -> Non
     assert prefect_server.recorded(home) is None
 
 
+def watching(worker: int) -> int:
+    """Wait until a worker has a run, a minute at most, and return the run's process."""
+    deadline = time.monotonic() + 60
+    while not (runs := prefect_server.children(worker)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return runs[0]
+
+
 @pytest.mark.prefect
 def test_the_server_stays_up_for_the_next_command_and_down_ends_it(tradewright: Any, home: Path) -> None:
     first = tradewright("up")
     record = json.loads((home / "server.json").read_text())
     worker = json.loads((home / "worker.json").read_text())["process"]
     second = tradewright("up")
+    watch = watching(worker)
 
     assert (0, 0) == (first.status, second.status)
     assert record == json.loads((home / "server.json").read_text())
@@ -95,8 +105,37 @@ def test_the_server_stays_up_for_the_next_command_and_down_ends_it(tradewright: 
     down = tradewright("down")
 
     assert "stopped: worker, server" == down.out.strip()
-    assert ("", "") == (words(record["process"]), words(worker))
+    assert ("", "", "") == (words(record["process"]), words(worker), words(watch))
     assert "nothing was running" in tradewright("down").out
+
+
+def running_watch(server: Any) -> str:
+    """Wait until a watch looks around, a minute at most, and return its run."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for run in ask(server, "flow_runs/filter", limit=200):
+            if run["name"].startswith("watch") and run["state_name"] == "Running":
+                return str(run["id"])
+        time.sleep(0.5)
+    raise AssertionError("no watch came up")
+
+
+@pytest.mark.prefect
+@pytest.mark.slow
+def test_a_watch_whose_worker_was_killed_does_not_keep_the_next_one_away(tradewright: Any, home: Path) -> None:
+    try:
+        tradewright("up")
+        running = prefect_server.recorded(home)
+        watch = running_watch(running)
+        os.killpg(json.loads((home / "worker.json").read_text())["process"], signal.SIGKILL)
+
+        again = tradewright("up")
+        left = ask(running, f"flow_runs/{watch}")["state"]
+    finally:
+        tradewright("down")
+
+    assert "a watch looks around each minute" in again.out
+    assert ("CRASHED", "its worker is gone") == (left["type"], left["message"])
 
 
 @pytest.mark.prefect
