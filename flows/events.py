@@ -40,7 +40,7 @@ def results_settled(asked: Asked, catalog: Catalog, freshness: Freshness, plan: 
 def _result(what: str, asked: Asked, catalog: Catalog, freshness: Freshness, step: Step, more: dict[str, str]) -> None:
     freshness_class = catalog.tools[step.tool].freshness
     age = short(getattr(freshness, freshness_class))
-    cause = f"{freshness_class} of step {step.id} are older than {age}"
+    cause = f"step {step.id} has expired: {freshness_class} may be {age} old"
     _emit(
         f"tradewright.result.{what}",
         f"tradewright.result.{asked['plan']}.{asked['revision']}.{step.id}",

@@ -46,11 +46,12 @@ def watch(every: float = 60) -> None:
     parent = os.getppid()
     end = datetime.combine(wall().date() + timedelta(days=1), datetime.min.time(), UTC)
     while True:
-        looks = list(look_around(world, wall()))
+        now = wall()
+        looks = list(look_around(world, now))
         for look in (look for look in looks if look.cause):
             known = (look.revision.plan.id, look.revision.plan.revision)
-            if wall() - told.get(known, wall() - _TELL_AGAIN) >= _TELL_AGAIN:
-                told[known] = wall()
+            if known not in told or now - told[known] >= _TELL_AGAIN:
+                told[known] = now
                 say("plan %s revision %d is stale: %s", *known, look.cause)
                 events.plan_stale(look.revision.asked, look.cause)
         pause = min([timedelta(seconds=every), *(look.left + _JUST_AFTER for look in looks if look.left is not None)])
