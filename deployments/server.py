@@ -12,7 +12,7 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,6 @@ def stop(home: Path) -> Server | None:
         server = recorded(home)
         if server and server.process:
             end_process(server.process)
-        _record(home).unlink(missing_ok=True)
     return server
 
 
@@ -159,7 +158,7 @@ def _alone(home: Path) -> Iterator[None]:
 
 
 def _started(home: Path) -> Server:
-    port = _free_port()
+    port = _port(home)
     url = f"http://127.0.0.1:{port}/api"
     # The web page asks this address for its data; without it, it asks port 4200 and stays blank.
     surroundings = environment(home, Server(url, 1)) | {"PREFECT_UI_API_URL": url, "PREFECT_SERVER_UI_API_URL": url}
@@ -179,10 +178,15 @@ def _started(home: Path) -> Server:
     return server
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _port(home: Path) -> int:
+    """Return the port that the last server of this state folder had, for its worker and bookmarks; else a free one."""
+    last = str(read_record(_record(home)).get("api_url", "")).removesuffix("/api").rpartition(":")[2]
+    for port in (int(last) if last.isdigit() else 0, 0):
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise ServerError("no port of 127.0.0.1 is free for the local Prefect server")
 
 
 def _wait_until_healthy(server: Server, home: Path) -> None:
@@ -194,7 +198,6 @@ def _wait_until_healthy(server: Server, home: Path) -> None:
             what = "ended by itself"
             break
         time.sleep(0.2)
-    _record(home).unlink(missing_ok=True)
     raise ServerError(f"the local Prefect server {what}: see {home / 'server.log'}")
 
 

@@ -27,7 +27,11 @@ def up(files: Sequence[Path]) -> int:
     from deployments.deploy import POOL  # noqa: PLC0415  3 s to import
 
     done = deploy_command.put(named, folder, POOL, remove=lambda _: False)
-    if _worker(folder):
+    worker = _worker(folder)
+    if worker and server.read_record(_record(folder)).get("api_url") != place.api_url:
+        _end(worker)  # it works for a server that is no more, or for another one
+        worker = None
+    if worker:
         print("a worker is up already")
     else:
         _end_what_nobody_carries_out(POOL, _worker_name(folder))
@@ -83,19 +87,22 @@ def down() -> int:
     """Stop the worker and the server that were started here, and nothing else."""
     folder = made_home()
     worker = _worker(folder)
-    runs = (
-        server.children(worker) if worker else []
-    )  # each is a session of its own, which the worker's end leaves alone
     if worker:
-        server.end_process(worker)
-    for run in runs:
-        server.end_process(run)
+        _end(worker)
     place = server.stop(folder)
     print(
         "stopped: "
         + (", ".join(name for name, was in (("worker", worker), ("server", place)) if was) or "nothing was running")
     )
     return 0
+
+
+def _end(worker: int) -> None:
+    """End a worker and its runs: each is a session of its own, which the worker's end leaves alone."""
+    runs = server.children(worker)
+    server.end_process(worker)
+    for run in runs:
+        server.end_process(run)
 
 
 def _start_worker(folder: Path, surroundings: dict[str, str], pool: str) -> str:
@@ -106,7 +113,7 @@ def _start_worker(folder: Path, surroundings: dict[str, str], pool: str) -> str:
             command, env=surroundings, cwd=folder,
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
-    server.write_record(_record(folder), process=process.pid)
+    server.write_record(_record(folder), process=process.pid, api_url=surroundings["PREFECT_API_URL"])
     return "a worker is up: it carries out schedules, retries and replans"
 
 

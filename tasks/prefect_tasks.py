@@ -4,14 +4,18 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
+import httpx
 from prefect import Task, get_run_logger
+from prefect.artifacts import acreate_progress_artifact, aupdate_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Completed
 
 from blocks.brokers.port import Broker
 from blocks.errors import BrokerUnavailable
+from blocks.ledger import Ledger
 from tasks.carry_out import StepResult, carry_out
 from tasks.compiled import Node
 from tasks.desk import Desk
@@ -19,7 +23,9 @@ from tasks.finishing import see_through
 from tasks.freshness import Result
 from tasks.intents import Intent
 from tasks.plan import Plan, Step
+from tasks.summing_up import how_far
 from tasks.verification.gate import Inspection, inspect
+from tasks.window import Wait
 
 _Logger = logging.Logger | logging.LoggerAdapter[logging.Logger]
 
@@ -90,6 +96,27 @@ def submit_task(
 
     def run_submission() -> Inspection:
         say("submit: %d orders to the %s broker", len(intents), intents[0].broker)
-        return asyncio.run(see_through(look_again, broker, plan, intents, inspection, tell=say))
+        wait = _showing_progress(look_again().ledger, plan, intents)
+        return asyncio.run(see_through(look_again, broker, plan, intents, inspection, wait, say))
 
     return _task(node, run_submission)
+
+
+def _showing_progress(ledger: Ledger, plan: Plan, intents: Sequence[Intent]) -> Wait:
+    """Return what waits while orders work, and shows on the run's page how far they have come."""
+    shown: tuple[UUID | None, str] = None, ""
+
+    async def wait(seconds: float) -> None:
+        nonlocal shown
+        (artifact, before), (per_cent, words) = shown, how_far(ledger, intents)
+        try:
+            if artifact is None:
+                artifact = await acreate_progress_artifact(float(per_cent), f"orders-{plan.id}-{plan.revision}", words)
+            elif words != before:
+                await aupdate_progress_artifact(artifact, float(per_cent), words)
+            shown = artifact, words
+        except httpx.HTTPError as error:  # a page that cannot be written is no reason to leave orders alone
+            say("submit: %s (not shown on the page: %s)", words, type(error).__name__)
+        await asyncio.sleep(seconds)
+
+    return wait

@@ -53,6 +53,16 @@ def _submitted_line(ledger: Ledger, intent: Intent) -> OrderLine:
     )  # fmt: skip
 
 
+def how_far(ledger: Ledger, intents: Sequence[Intent]) -> tuple[Decimal, str]:
+    """Return the per cent of the orders' sum that has filled, at their limits, and the same in words."""
+    lines = submitted_lines(ledger, intents)
+    whole = sum((line.quantity * line.limit for line in lines), _NONE)
+    done = sum((line.filled * line.limit for line in lines), _NONE)
+    filled, working = ([line.symbol for line in lines if line.state == state] for state in ("filled", "working"))
+    words = f"{len(filled)} of {len(lines)} orders have filled"
+    return done / whole * 100 if whole else _NONE, f"{words}; at work: {', '.join(working)}" if working else words
+
+
 def fills_of(ledger: Ledger, intents: Sequence[Intent]) -> tuple[Fill, ...]:
     """Return the executions stored for these intents."""
     if not intents:

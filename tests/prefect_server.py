@@ -30,6 +30,16 @@ def ask(server: Any, path: str, method: str | None = None, **body: Any) -> Any:
     raise AssertionError(f"the server was busy for ten seconds: {path}")
 
 
+def wait_until(what: Callable[[], Any], seconds: float = 180) -> Any:
+    """Return what comes, as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := what():
+            return found
+        time.sleep(0.5)
+    raise AssertionError(f"it did not come within {seconds} s")
+
+
 def wait_for_end(server: Any, run: str, after: int) -> dict[str, Any]:
     """Wait until a run has ended its attempt number `after` + 1, two minutes at most."""
     return _wait(server, run, lambda found: found["run_count"] > after and found["state_type"] in ENDED)

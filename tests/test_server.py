@@ -142,18 +142,20 @@ def test_a_watch_whose_worker_was_killed_does_not_keep_the_next_one_away(tradewr
 @pytest.mark.slow
 def test_a_server_that_was_killed_is_started_anew(tradewright: Any, home: Path) -> None:
     tradewright("up")
-    before = json.loads((home / "server.json").read_text())["process"]
+    before, url = (json.loads((home / "server.json").read_text())[name] for name in ("process", "api_url"))
     os.killpg(before, signal.SIGKILL)
     deadline = time.monotonic() + 30
     while words(before) and time.monotonic() < deadline:
         time.sleep(0.1)
 
     again = tradewright("up")
-    after = json.loads((home / "server.json").read_text())["process"]
+    record = json.loads((home / "server.json").read_text())
+    after = record["process"]
     tradewright("down")
 
     assert 0 == again.status
     assert before != after
+    assert url == record["api_url"]  # the worker and a bookmark still find it
 
 
 def test_a_configured_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

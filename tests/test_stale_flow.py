@@ -1,7 +1,6 @@
 """A plan whose results age while a person is asked: one replan, whoever notices, and no order twice."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from blocks.clock import wall
 from blocks.ledger import Ledger
-from tests.prefect_server import ask, wait_for_end, wait_for_rest
+from tests.prefect_server import ask, wait_for_end, wait_for_rest, wait_until
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow]
 
@@ -36,16 +35,6 @@ def up(served: Any, short: Path) -> Iterator[None]:
     assert 0 == served("up", short).status
     yield
     served("down")
-
-
-def wait_until(what: Callable[[], Any], seconds: float = 180) -> Any:
-    """Return what comes, as soon as it is true."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := what():
-            return found
-        time.sleep(0.5)
-    raise AssertionError("it never came")
 
 
 def revisions(home: Path) -> list[int]:
