@@ -13,7 +13,7 @@ from tasks.approval import requested
 from tasks.revisions import revision_of
 
 
-def answer(run: str, decision: str, note: str) -> int:
+def answer(run: str, note: str, *, approve: bool) -> int:
     """Resume a suspended run with this decision. Raises UnusableInput where it waits for none."""
     _check(Ledger(home() / "ledger.db", wall), run)
     place = server.configured() or server.recorded(home())
@@ -24,10 +24,10 @@ def answer(run: str, decision: str, note: str) -> int:
     from prefect.client.schemas.responses import SetStateStatus  # noqa: PLC0415
 
     with get_client(sync_client=True) as client:
-        said = client.resume_flow_run(UUID(run), run_input={"decision": decision, "note": note})
+        said = client.resume_flow_run(UUID(run), run_input={"approve": approve, "note": note})
     if said.status != SetStateStatus.ACCEPT:
         raise TradewrightError(f"run {run} does not go on: {getattr(said.details, 'reason', said.status)}")
-    print(f"{'approved' if decision == 'approve' else 'refused'}: the run goes on as soon as a worker takes it")
+    print(f"{'approved' if approve else 'refused'}: the run goes on as soon as a worker takes it")
     print(f"in the Prefect UI: {place.ui_url}/runs/flow-run/{run}")
     return 0
 

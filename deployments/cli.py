@@ -65,7 +65,7 @@ def approve(run: Waiting, note: Note = "") -> int:
     """Approve the orders of a run that waits: it goes on, looks again, and sends them if they still hold."""
     from deployments import approval_command  # noqa: PLC0415
 
-    return approval_command.answer(run, "approve", note)
+    return approval_command.answer(run, note, approve=True)
 
 
 @app.command()
@@ -73,7 +73,7 @@ def refuse(run: Waiting, note: Note = "") -> int:
     """Refuse the orders of a run that waits: it ends, and sends nothing."""
     from deployments import approval_command  # noqa: PLC0415
 
-    return approval_command.answer(run, "refuse", note)
+    return approval_command.answer(run, note, approve=False)
 
 
 @app.command()

@@ -1,7 +1,5 @@
 """Ask a person: the run is suspended with a form in the Prefect UI, and goes on from its beginning once answered."""
 
-from typing import Literal
-
 from prefect.exceptions import ObjectNotFound
 from prefect.flow_runs import suspend_flow_run
 from prefect.input import RunInput
@@ -25,7 +23,7 @@ KEY = "approval"
 class Approval(RunInput):
     """What a person answers."""
 
-    decision: Literal["approve", "refuse"] = Field("refuse", description="approve: these orders may be sent")
+    approve: bool = Field(False, description="whether these orders may be sent; left off, they are refused")
     note: str = Field("", description="why; kept in the ledger")
 
 
@@ -45,7 +43,7 @@ def refusal(job: Job, inspection: Inspection) -> str | None:
         raise StalePlan(f"the approval that was asked for lapsed at {iso(request.expires_at)}")
     if request.state == "asked":
         given = _answered(job, inspection, request)
-        request = answer(ledger, plan, request, approved=given.decision == "approve", note=given.note)
+        request = answer(ledger, plan, request, approved=given.approve, note=given.note)
         say("approval: %s%s", request.state, f": {request.note}" if request.note else "")
     if request.state == "refused":
         return f"a person refused these orders{f': {request.note}' if request.note else ''}"

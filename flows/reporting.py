@@ -8,6 +8,7 @@ from typing import Any
 
 from prefect.artifacts import create_markdown_artifact
 
+from blocks.brokers.port import Fill, Order
 from blocks.clock import wall
 from blocks.ledger import Ledger
 from flows.beginning import Asked
@@ -41,7 +42,8 @@ def outcome_of(
 
     `broken` says what ended its submission; `state` and `message` say how it ended where its orders do not.
     """
-    facts: dict[str, Any] = {} if inspection is None else _facts(job, inspection, intents)
+    forecast = inspection is not None and inspection.passes and (state == "waiting" or job.dry_run)
+    facts: dict[str, Any] = {} if inspection is None else _facts(job, inspection, intents, forecast=forecast)
     if state:
         facts |= {"state": state, "message": message}
     if broken:
@@ -55,19 +57,23 @@ def outcome_of(
     )  # fmt: skip
 
 
-def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent]) -> dict[str, Any]:
+def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent], *, forecast: bool) -> dict[str, Any]:
+    """Return the figures of a run: after what has filled, or, for a forecast, as if every order did at its limit."""
     ledger, situation, proposal = job.desk.ledger, inspection.situation, inspection.proposal
     lines = submitted_lines(ledger, intents) if intents else proposed_lines(job.plan, proposal)
     state, message = ending(inspection, lines, dry_run=job.dry_run)
     drift = as_drift(situation)
     fills = [fill for fill in fills_of(ledger, intents) if fill.exec_id not in inspection.counted]
     cash = situation.account.cash.get(job.desk.mandate.base_currency, Decimal(0))
+    trades: list[tuple[Fill | Order, Decimal, Decimal]] = [(fill, fill.price, fill.commission) for fill in fills]
+    if forecast:
+        trades = [(order, order.limit, Decimal(0)) for order in proposal.orders]
     flow = sum(
-        ((1 if fill.side == "sell" else -1) * fill.quantity * fill.price - fill.commission for fill in fills),
-        Decimal(0),
+        ((1 if each.side == "sell" else -1) * each.quantity * price - cost for each, price, cost in trades), Decimal(0)
     )
     return {
-        "state": state, "message": message, "equity": drift.equity, "weights": weight_lines(situation, drift, fills),
+        "state": state, "message": message, "equity": drift.equity,
+        "weights": weight_lines(situation, drift, [each for each, *_ in trades]),
         "cash_before": cash, "cash_after": cash + flow, "orders": lines, "skipped": proposal.skipped,
         "verdict": inspection.verdict, "reasons": (*proposal.reasons, *inspection.stale),
         "notes": tuple(notes(situation, proposal)), "snapshots": inspection.snapshots,

@@ -72,7 +72,7 @@ class Outcome(Value):
     steps: tuple[StepLine, ...] = ()
     equity: Number | None = Field(None, description="managed equity before, base currency")
     cash_before: Number | None = None
-    cash_after: Number | None = None
+    cash_after: Number | None = Field(None, description="by what filled; a forecast where nothing was sent yet")
     weights: tuple[WeightLine, ...] = ()
     orders: tuple[OrderLine, ...] = ()
     skipped: tuple[Skipped, ...] = ()
@@ -85,6 +85,11 @@ class Outcome(Value):
     )
     snapshots: tuple[str, ...] = ()
     usd: Amount = Field(Decimal(0), description="spent on language models")
+
+    @property
+    def is_forecast(self) -> bool:
+        """Tell whether what is said to be after the run is what would be, if every order filled at its limit."""
+        return self.state == "waiting" or (self.dry_run and self.state == "completed")
 
     def for_machines(self, ui_url: str | None) -> dict[str, Any]:
         """Return what `tradewright run --json` prints: every price, quantity and sum a string."""

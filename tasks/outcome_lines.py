@@ -35,6 +35,11 @@ def most_changed(weights: Sequence[WeightLine], most: int) -> list[WeightLine]:
     return sorted(chosen, key=lambda line: (-line.target, -line.after, line.symbol))
 
 
+def after(outcome: Outcome) -> str:
+    """Return what the figures after the run are to be called."""
+    return "if all fill" if outcome.is_forecast else "after"
+
+
 def orders_in_short(outcome: Outcome) -> str:
     """Return how many buys and sells there are, what they come to at their limits, and what they cost."""
     parts = []

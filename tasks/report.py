@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from tasks.canvas import data_uri
-from tasks.figures import age, average_of, cash_text, moment, price_of, quantity_of, statement
+from tasks.figures import age, average_of, cash_text, moment, per_cent, price_of, quantity_of, statement, sum_of
 from tasks.markdown import code, in_lines, quiet, quiet_line, table
 from tasks.not_traded import FEW, skipped_kinds
 from tasks.outcome import OrderLine, Outcome, StepLine
-from tasks.outcome_lines import circumstances, lineage, orders_in_short, step_lines
+from tasks.outcome_lines import after, circumstances, lineage, orders_in_short, step_lines
 from tasks.plan_picture import plan_picture
 from tasks.situation import Skipped
 from tasks.stages import RuleLine, gate, rule_lines
@@ -35,7 +35,8 @@ def run_markdown(outcome: Outcome) -> str:
 
 def request_markdown(outcome: Outcome) -> str:
     """Return what a person is to know who is asked whether these orders may be sent."""
-    return "\n\n".join((*_headline(outcome), *_orders(outcome), *_verdict(outcome), *_notes(outcome))) + "\n"
+    parts = (*_headline(outcome), *_asked_for(outcome), *_verdict(outcome), *_notes(outcome))
+    return "\n\n".join(parts) + "\n"
 
 
 def _headline(outcome: Outcome) -> Iterator[str]:
@@ -47,7 +48,7 @@ def _headline(outcome: Outcome) -> Iterator[str]:
     sums = (outcome.equity, outcome.cash_before, outcome.cash_after)
     figures = ["" if value is None else cash_text(value, quiet(outcome.currency)) for value in sums]
     if any(figures):
-        yield table((">Managed equity", ">Cash before", ">Cash after"), [figures])
+        yield table((">Managed equity", ">Cash before", f">Cash {after(outcome)}"), [figures])
 
 
 def _why_not(outcome: Outcome) -> Iterator[str]:
@@ -87,7 +88,7 @@ def _step_row(line: StepLine, outcome: Outcome) -> list[str]:
 
 def _weights(outcome: Outcome) -> Iterator[str]:
     if outcome.weights:
-        yield "## Weights"
+        yield f"## Weights{', if all orders fill' if outcome.is_forecast else ''}"
         yield f"![Weights before, target and after]({data_uri(weights_picture(outcome.weights))})"
 
 
@@ -101,6 +102,21 @@ def _orders(outcome: Outcome) -> Iterator[str]:
     yield quiet(orders_in_short(outcome))
     messages = [f"- {quiet_line(order.symbol)}: {quiet(order.message)}" for order in outcome.orders if order.message]
     yield from ["\n".join(messages)] if messages else []
+
+
+def _asked_for(outcome: Outcome) -> Iterator[str]:
+    """Yield the orders in few columns, for they are shown in a narrow form, and their turnover."""
+    yield "## Orders"
+    notionals = [order.quantity * order.limit for order in outcome.orders]
+    rows = [
+        [order.side, quantity_of(order.quantity), quiet(order.symbol), price_of(order.limit), sum_of(notional)]
+        for order, notional in zip(outcome.orders, notionals, strict=True)
+    ]
+    yield table(("Side", ">Quantity", "Symbol", ">Limit", ">Sum"), rows)
+    turnover = (
+        f": a turnover of {per_cent(sum(notionals) / outcome.equity)} % of managed equity" if outcome.equity else ""
+    )
+    yield f"{quiet(orders_in_short(outcome))}{turnover}"
 
 
 def _order_row(order: OrderLine) -> list[str]:

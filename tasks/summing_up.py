@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from blocks.brokers.port import Fill
+from blocks.brokers.port import Fill, Order
 from blocks.ledger import Ledger
 from blocks.values import plain
 from tasks.executors.analyse import measure_drift
@@ -72,11 +72,11 @@ def fills_of(ledger: Ledger, intents: Sequence[Intent]) -> tuple[Fill, ...]:
     return tuple(Fill.model_validate(entry.body) for entry in entries if entry.body["order_ref"] in refs)
 
 
-def weight_lines(situation: Situation, drift: Drift, fills: Sequence[Fill]) -> tuple[WeightLine, ...]:
-    """Return each symbol's share of managed equity before, as aimed for, and after what filled, at the same prices."""
+def weight_lines(situation: Situation, drift: Drift, trades: Sequence[Fill | Order]) -> tuple[WeightLine, ...]:
+    """Return each symbol's share of managed equity before, as aimed for, and after these trades, at the same prices."""
     change: dict[str, Decimal] = {}
-    for fill in fills:
-        change[fill.symbol] = change.get(fill.symbol, _NONE) + (fill.quantity if fill.side == "buy" else -fill.quantity)
+    for each in trades:
+        change[each.symbol] = change.get(each.symbol, _NONE) + (each.quantity if each.side == "buy" else -each.quantity)
     lines = []
     for symbol, before in drift.weights.items():
         quote = situation.quote_of[symbol]
@@ -113,7 +113,7 @@ def notes(situation: Situation, proposal: Proposal) -> Iterator[str]:
     sold = {order.symbol for order in proposal.orders if order.side == "sell"}
     for symbol, weight in situation.target_weights.items():
         if weight == 0 and held.get(symbol, _NONE) > 0:
-            fate = "being sold" if symbol in sold else "not sold in this run"
+            fate = "to be sold" if symbol in sold else "not sold in this run"
             yield f"{symbol} has a weight of 0: its {plain(held[symbol])} are {fate}"
     if any(quote.delayed for quote in situation.quotes):
         yield "some quotes are delayed; allow_delayed lets them count"

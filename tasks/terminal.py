@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tasks.figures import age, average_of, per_cent, price_of, quantity_of, readable, statement, sum_of
 from tasks.not_traded import FEW, skipped_kinds
 from tasks.outcome import GOOD, OrderLine, Outcome, StepLine
-from tasks.outcome_lines import circumstances, lineage, most_changed, orders_in_short, step_lines
+from tasks.outcome_lines import after, circumstances, lineage, most_changed, orders_in_short, step_lines
 from tasks.plan_drawing import graph
 from tasks.printing import STYLES, cut, print_heading, print_left_out, print_line, print_table
 from tasks.stages import gate
@@ -107,7 +107,7 @@ def _weights(outcome: Outcome, console: "Console") -> None:
         return
     print_heading(console, "Weights in per cent of managed equity")
     rows = [[line.symbol, per_cent(line.before), per_cent(line.target), per_cent(line.after)] for line in lines]
-    heads: tuple[str, ...] = ("symbol", ">before", ">target", ">after")
+    heads: tuple[str, ...] = ("symbol", ">before", ">target", f">{after(outcome)}")
     if len(rows) > 6 and max(len(line.symbol) for line in lines) <= 8:
         rows = _side_by_side(rows)
         heads = (*heads, " ", *heads)
@@ -153,7 +153,7 @@ def _verdict(outcome: Outcome, console: "Console") -> None:
 
 
 def _cash(outcome: Outcome, console: "Console") -> None:
-    sums = (("before", outcome.cash_before), ("after", outcome.cash_after), ("managed equity", outcome.equity))
+    sums = (("before", outcome.cash_before), (after(outcome), outcome.cash_after), ("managed equity", outcome.equity))
     known = [f"{name} {sum_of(value)}" for name, value in sums if value is not None]
     if known:
         print_heading(console, f"Cash in {outcome.currency}: {', '.join(known)}")

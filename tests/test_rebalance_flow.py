@@ -66,6 +66,7 @@ def test_a_dry_run_sends_nothing_and_leaves_the_account_as_it_was(served: Any) -
 
     assert {"proposed"} == {order["state"] for order in dry["orders"]}
     assert "100000.00" == dry["equity"] == wet["equity"]
+    assert "2093.84" == dry["cash_after"]  # if all orders fill; commissions come on top
 
 
 def test_a_step_that_failed_is_retried_alone_once_its_cause_is_gone(served: Any, server: Any, home: Path) -> None:
@@ -139,7 +140,7 @@ def test_frozen_weightless_and_outside_holdings_do_what_the_mandate_says_and_the
     assert 0 == said.status
     summary = " ".join(said.out.split())
     assert f"XOM is frozen: {held['XOM']} held, counted at its last close of 106.627, never traded" in summary
-    assert f"AAPL has a weight of 0: its {held['AAPL']} are being sold" in summary
+    assert f"AAPL has a weight of 0: its {held['AAPL']} are to be sold" in summary
     assert (
         f"MSFT is outside the mandate: {held['MSFT']} held, not counted, never traded; a weight of 0 would sell it"
         in summary

@@ -15,7 +15,7 @@ from tasks.not_traded import skipped_kinds, why_nothing
 from tasks.outcome import OrderLine, Outcome, StepLine, WeightLine
 from tasks.outcome_lines import step_lines
 from tasks.plan import Plan, Step
-from tasks.report import run_markdown
+from tasks.report import request_markdown, run_markdown
 from tasks.situation import Reason, Skipped
 from tasks.stages import gate
 from tasks.verification.verdict import Check, Verdict
@@ -166,6 +166,24 @@ def test_a_dry_run_says_so_at_the_top_and_at_its_end() -> None:
 
     assert run_markdown(dry).startswith("# Rebalance completed, dry run\n")
     assert "dry run" == gate(dry)[1].words
+
+
+def test_what_a_dry_run_says_of_afterwards_is_called_what_it_is() -> None:
+    dry = run_markdown(outcome(state="completed", dry_run=True))
+
+    assert "| Managed equity | Cash before | Cash if all fill |" in dry
+    assert "## Weights, if all orders fill" in dry
+    assert "if all" not in run_markdown(outcome(state="rejected", dry_run=True))
+
+
+def test_who_is_asked_is_shown_the_orders_their_sum_turnover_and_the_verdict() -> None:
+    asked = request_markdown(outcome(state="waiting", equity=Decimal(100_000)))
+    notionals = [order.quantity * order.limit for order in ORDERS]
+
+    assert [f"{each:,.2f}" for each in notionals] == [row[4] for row in rows(asked, under="Orders")]
+    assert f"at the limits, commission 1.00: a turnover of {sum(notionals) / 1000:.2f} % of managed equity" in asked
+    assert "| Managed equity | Cash before | Cash if all fill |" in asked
+    assert "## Verdict" in asked
 
 
 def test_the_page_holds_both_pictures_whole() -> None:

@@ -76,7 +76,7 @@ def test_a_run_whose_process_was_killed_with_orders_at_work_is_marked_as_crashed
     ended = wait_for_end(server, run, after=1)
     assert ("Completed", "2 orders filled") == (ended["state_name"], ended["state"]["message"][:15])
     assert ["AAPL", "MSFT"] == orders(home)
-    assert {"AAPL": 396, "MSFT": 191} == filled(home)
+    assert {"AAPL": 397, "MSFT": 193} == filled(home)
 
 
 def killed_while_its_orders_work(server: Any, home: Path, mandate: Path) -> str:
