@@ -147,6 +147,22 @@ def ingest(
 
 
 @app.command()
+def transfer(
+    mandate: MandateFile = None,
+    cash: Annotated[str, typer.Option(metavar="SUM", help="base currency; below zero is taken out")] = "0",
+    shares: Annotated[
+        list[str] | None, typer.Option(metavar="SYMBOL=N", help="shares, as often as needed; below zero is taken out")
+    ] = None,
+    note: Annotated[str, typer.Option(help="why; kept in the ledger")] = "",
+    json: Json = False,
+) -> int:
+    """Bring cash and shares into the paper account, or take them out."""
+    from deployments import transfer_command  # noqa: PLC0415
+
+    return transfer_command.move(mandate, cash, shares or (), note, as_json=json)
+
+
+@app.command()
 def status(json: Json = False) -> int:
     """Show accounts, the last runs, open orders, leases, and whether everything is halted."""
     from deployments import status_command  # noqa: PLC0415

@@ -32,6 +32,7 @@ COMMANDS = {
     "draft",
     "verify",
     "ingest",
+    "transfer",
     "status",
     "explain",
     "doctor",
@@ -740,6 +741,34 @@ def test_halting_names_the_orders_that_it_does_not_stop(tradewright: Call, home:
         "not stopped by this: tw1 buy 3 SPY, which is on its way",
         "not stopped by this: tw2 buy 3 SPY, which is at the broker",
     ] == halted.out.splitlines()
+
+
+def test_what_one_holds_is_brought_into_the_paper_account(tradewright: Call) -> None:
+    said = tradewright("transfer", "--cash", "12000", "--shares", "KO=100", "--shares", "JNJ=20.5", "--json")
+    taken = tradewright("transfer", "--cash=-2000.25", "--shares", "KO=-100", "--note", "a new roof")
+
+    assert {
+        "account": "PAPER",
+        "currency": "USD",
+        "cash": "12000.00",
+        "positions": {"JNJ": "20.5", "KO": "100"},
+    } == said.json
+    assert "account PAPER: 9999.75 USD in cash, 20.5 JNJ\n" == taken.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cash", "much"], "--cash 'much': should be a number such as 2500 or -99.50"),
+        (["--cash", "NaN"], "--cash 'NaN': should be a number such as 2500 or -99.50"),
+        (["--cash=-1"], "account PAPER: 0 USD in cash, and no more can be taken out"),
+        (["--shares", "KO"], "--shares 'KO': should be a symbol and a number, such as KO=100 or KO=-20"),
+        (["--shares", "KO=some"], "--shares KO 'some': should be a number such as 2500 or -99.50"),
+        (["--shares", "KO=1", "--shares", "KO=2"], "--shares: a symbol stands more than once"),
+    ],
+)
+def test_a_transfer_that_cannot_be_is_refused_in_a_line(tradewright: Call, arguments: list[str], said: str) -> None:
+    assert said == complaint(tradewright("transfer", *arguments)).removeprefix("tradewright: ").strip()
 
 
 def test_no_float_stands_in_an_answer(tradewright: Call, home: Path) -> None:

@@ -100,6 +100,47 @@ def test_three_results_that_expire_together_make_one_replan_which_is_approved_an
     assert ["AAPL", "MSFT"] == orders(home)
 
 
+def test_shares_that_come_in_while_a_person_is_asked_start_a_replan_and_cash_between_two_weeks_does_not(
+    served: Any, server: Any, home: Path, short: Path, up: None
+) -> None:
+    short.write_text(MANDATE.replace("100s", "15m"))
+    first = served("run", "--mandate", short, "--json").json
+    assert 0 == served("transfer", "--mandate", short, "--shares", "AAPL=100").status
+
+    second = wait_until(lambda: run_of(home, 2))
+    assert "Suspended" == wait_for_rest(server, second)["state_name"]
+    assert "Cancelled" == ask(server, f"flow_runs/{first['flow_run_id']}")["state_name"]
+    begun = Ledger(home / "ledger.db", wall).get("run", second)
+    assert begun
+    assert "AAPL: 0 held when the orders were drafted, 100 now" == begun.body["cause"]
+    assert 0 == served("approve", second).status
+    assert "Completed" == wait_for_end(server, second, after=0)["state_name"]
+
+    assert 0 == served("transfer", "--mandate", short, "--cash", "20000").status
+    short.write_text(MANDATE.replace("100s", "15m").replace("always", "auto"))
+    next_week = served("run", "--mandate", short, "--json").json
+    assert ("completed", 1, ["buy", "buy"]) == (
+        next_week["state"],
+        next_week["plan"]["revision"],
+        [order["side"] for order in next_week["orders"]],
+    )
+
+
+def test_cash_that_leaves_during_a_run_makes_it_stale(
+    served: Any, server: Any, home: Path, short: Path, up: None
+) -> None:
+    short.write_text(MANDATE.replace("100s", "15m"))
+    end_watch(server)
+    run = served("run", "--mandate", short, "--json").json["flow_run_id"]
+    assert 0 == served("transfer", "--mandate", short, "--cash=-5000").status
+    assert 0 == served("approve", run).status
+
+    ended = wait_for_end(server, run, after=0)
+    assert "Stale" == ended["state_name"]
+    assert "100000 USD in cash when the orders were drafted, 95000 now" in ended["state"]["message"]
+    assert [] == orders(home)
+
+
 def stale(server: Any, run: str) -> dict[str, Any] | None:
     found: dict[str, Any] = ask(server, f"flow_runs/{run}")
     return found if found["state_name"] == "Stale" else None

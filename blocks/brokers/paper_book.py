@@ -1,8 +1,9 @@
 """The paper broker's book: an account as its entries in the ledger tell it.
 
 Its entries are the broker's own, apart from what our side records of intents, orders and fills: `paper.account` (the
-opening cash), `paper.order` (as placed, with the refusal if there was one and the executions to come), `paper.fill` and
-`paper.cancel`. Cash, positions and the state of every order are the fold of those: what is still to come is in none.
+opening cash), `paper.order` (as placed, with the refusal if there was one and the executions to come), `paper.fill`,
+`paper.cancel` and `paper.transfer`. Cash, positions and the state of every order are the fold of those: what is
+still to come is in none.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from pydantic import Field
 
 from blocks.brokers.port import Fill, Order, OrderReport, OrderState, Word
 from blocks.ledger import Reading
-from blocks.values import Moment
+from blocks.values import Moment, Number, Symbol
 
 _NONE = Decimal(0)
 
@@ -35,6 +36,15 @@ class Placed(Word):
         return self.model_dump(exclude=None if self.to_come else {"to_come"})
 
 
+class Transfer(Word):
+    """Cash in the account's currency and shares by symbol that came in, or left where they are below zero."""
+
+    cash: Number
+    shares: dict[Symbol, Number]
+    at: Moment
+    note: str = ""
+
+
 @dataclass(frozen=True)
 class Book:
     """The account as its entries tell it; orders by reference, fills by execution id, each once and oldest first."""
@@ -43,16 +53,20 @@ class Book:
     orders: Mapping[str, Placed] = field(default_factory=dict)
     fills: Mapping[str, Fill] = field(default_factory=dict)
     cancelled: frozenset[str] = frozenset()
+    transfers: tuple[Transfer, ...] = ()
 
     @cached_property
     def cash(self) -> Decimal:
-        """Return the cash after all fills and their commissions."""
-        return self.opening_cash + sum((_cash_flow(fill) for fill in self.fills.values()), _NONE)
+        """Return the cash after all transfers, fills and their commissions."""
+        transferred = sum((each.cash for each in self.transfers), _NONE)
+        return self.opening_cash + transferred + sum((_cash_flow(fill) for fill in self.fills.values()), _NONE)
 
     @cached_property
     def held(self) -> dict[str, Decimal]:
         """Return symbol -> shares, in the order of symbols."""
         held: dict[str, Decimal] = {}
+        for symbol, quantity in (pair for each in self.transfers for pair in each.shares.items()):
+            held[symbol] = held.get(symbol, _NONE) + quantity
         for fill in self.fills.values():
             held[fill.symbol] = held.get(fill.symbol, _NONE) + (fill.quantity if fill.side == "buy" else -fill.quantity)
         return {symbol: quantity for symbol, quantity in sorted(held.items()) if quantity}
@@ -119,12 +133,16 @@ def folded(entries: Reading, account: str) -> Book:
         orders={order.order_ref: order for order in orders},
         fills={fill.exec_id: fill for fill in fills},
         cancelled=frozenset(entry.body["order_ref"] for entry in entries.all("paper.cancel", account)),
+        transfers=tuple(Transfer.model_validate(entry.body) for entry in entries.all("paper.transfer", account)),
     )
+
+
+_CHANGES = ("paper.order", "paper.cancel", "paper.fill", "paper.transfer")
 
 
 def newest_change(entries: Reading, account: str) -> int:
     """Return the number of the account's newest change."""
-    changes = (entries.latest(kind, account) for kind in ("paper.order", "paper.cancel", "paper.fill"))
+    changes = (entries.latest(kind, account) for kind in _CHANGES)
     return max((entry.seq for entry in changes if entry), default=0)
 
 
