@@ -171,11 +171,16 @@ def status(json: Json = False) -> int:
 
 
 @app.command()
-def explain(order_ref: Annotated[str, typer.Argument(metavar="ORDER_REF")], json: Json = False) -> int:
-    """Say why an order exists: verdict, step results, snapshots, plan, objective."""
+def explain(
+    order: Annotated[
+        str, typer.Argument(metavar="ORDER_REF", help="an order's reference, or a symbol: its newest order")
+    ],
+    json: Json = False,
+) -> int:
+    """Say why an order exists: weight, verdict, step results, snapshots, plan, objective."""
     from deployments import explain_command  # noqa: PLC0415
 
-    return explain_command.explain(order_ref, as_json=json)
+    return explain_command.explain(order, as_json=json)
 
 
 @app.command()

@@ -1,21 +1,28 @@
 """`tradewright explain`: why an order exists, from the ledger alone."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.ledger import Entry, Ledger
 from blocks.places import home
+from tasks.figures import per_cent
 
 
-def explain(order_ref: str, *, as_json: bool) -> int:
-    """Print the chain order, fills, verdict, step results, snapshots, plan, objective. Raises UnusableInput."""
+def explain(order: str, *, as_json: bool) -> int:
+    """Print the chain order, fills, weight, verdict, step results, snapshots, plan, objective.
+
+    `order` is an order's reference, or a symbol for its newest order. Raises UnusableInput.
+    """
     ledger = Ledger(home() / "ledger.db", wall)
-    intent = ledger.get("intent", order_ref)
+    of_symbol = (entry for entry in reversed(ledger.all("intent")) if entry.body["symbol"] == order)
+    intent = ledger.get("intent", order) or next(of_symbol, None)
     if intent is None:
         raise UnusableInput(
-            f"order reference {order_ref!r}: the ledger holds none; `tradewright status --json` lists open ones"
+            f"{order!r}: the ledger holds no order of this reference or symbol; `tradewright status --json` lists open"
+            " ones"
         )
     said = _chain(ledger, intent)
     print(json.dumps(said) if as_json else _told(said))
@@ -27,11 +34,13 @@ def _chain(ledger: Ledger, intent: Entry) -> dict[str, Any]:
     plan = ledger.get("plan", place)
     runs = [entry for entry in ledger.all("run") if f"{entry.body['plan']}/{entry.body['revision']}" == place]
     run = runs[-1].key if runs else ""
-    verdict = ledger.latest("verdict", run)
+    verdict, outcome = ledger.latest("verdict", run), ledger.latest("outcome", run)
+    weights = outcome.body["weights"] if outcome else []
     return {
         "order": intent.body,
         "states": [entry.body for entry in ledger.all("order", intent.key)],
         "fills": [entry.body for entry in ledger.all("fill") if entry.body["order_ref"] == intent.key],
+        "weight": next((line for line in weights if line["symbol"] == intent.body["symbol"]), None),
         "verdict": verdict
         and {name: verdict.body[name] for name in ("approved", "proposal_hash", "situation_hash", "snapshots")},
         "steps": [_step(ledger, entry.body) for entry in ledger.all("step", run)],
@@ -59,6 +68,9 @@ def _told(said: dict[str, Any]) -> str:
         f"  filled {fill['quantity']} at {fill['price']}, commission {fill['commission']}, {fill['at']}"
         for fill in said["fills"]
     ]
+    if said["weight"]:
+        before, target, after = (per_cent(Decimal(said["weight"][name])) for name in ("before", "target", "after"))
+        lines.append(f"to bring {order['symbol']} from {before} to {target} % of managed equity; it came to {after} %")
     if said["verdict"]:
         answer = "approved" if said["verdict"]["approved"] else "refused"
         lines.append(

@@ -136,6 +136,8 @@ def _what_next(outcome: Outcome, *, worker: bool, ours: bool) -> Iterator[str]:
         yield f"`tradewright replan {outcome.plan.id}` makes a fresh revision{'' if worker else ' here and now'}"
     if outcome.state not in {"completed", "held"} and not worker:
         yield "no worker is up: what is asked for in the UI (Retry, Resume) waits until `tradewright up`"
+    if any(order.state != "proposed" for order in outcome.orders):
+        yield "why an order exists: `tradewright explain SYMBOL`"
     if ours:
         yield "the server stays up for the next run; `tradewright down` ends it"
 

@@ -34,9 +34,9 @@ def up(files: Sequence[Path]) -> int:
     if worker:
         print("a worker is up already")
     else:
-        _end_what_nobody_carries_out(POOL, _worker_name(folder))
         print(_start_worker(folder, surroundings, POOL))
     print("\n".join(deploy_command.told(done)))
+    _end_what_nobody_carries_out()
     print(_have_it_watched())
     print(f"Prefect UI: {place.ui_url}\n`tradewright down` stops server and worker")
     return 0
@@ -53,17 +53,16 @@ def _have_it_watched() -> str:
     return "a watch looks around each minute while a plan is open"
 
 
-def _end_what_nobody_carries_out(pool: str, ours: str) -> None:
-    """Mark watches as crashed that our last worker, which is gone, left running: they would keep a new one away."""
+def _end_what_nobody_carries_out() -> None:
+    """Mark watches as crashed whose process on this machine is gone: they would keep a new one away."""
     from prefect.client.orchestration import get_client  # noqa: PLC0415
     from prefect.states import Crashed  # noqa: PLC0415
 
     with get_client(sync_client=True) as client:
-        workers = client.read_workers_for_work_pool(pool)
-        if any(str(worker.status).endswith("ONLINE") for worker in workers if worker.name != ours):
-            return  # somebody else's: it may be at work
         for run in _watching(client):
-            client.set_flow_run_state(run.id, Crashed(message="its worker is gone"), force=True)
+            host, _, process = (run.infrastructure_pid or "").rpartition(":")
+            if host == socket.gethostname() and not server.runs(int(process), "prefect.engine"):
+                client.set_flow_run_state(run.id, Crashed(message="its process is gone"), force=True)
 
 
 def _watching(client: "SyncPrefectClient") -> "list[FlowRun]":

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from blocks.brokers.paper_book import folded
 from blocks.clock import wall
 from blocks.ledger import Entry, Ledger
 from blocks.places import home
-from blocks.values import plain
+from blocks.values import money, plain
 from deployments import server
 from tasks import halt as switch
 from tasks.intents import OPEN, Intent, progress, unresolved
@@ -63,11 +64,20 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "home": str(home()),
         "halted": switch.halted(ledger),
         "server": place and place.ui_url,
+        "accounts": [_paper_account(ledger, entry) for entry in ledger.all("paper.account")],
         "runs": [_run(ledger, entry) for entry in runs[-10:]],
         "open_orders": [_order(ledger, intent) for intent in _open_orders(ledger)],
         "leases": [lease for _, account in _accounts(ledger) if (lease := _lease(ledger, account))],
         "entries": ledger.pin(),
     }
+
+
+def _paper_account(ledger: Ledger, opened: Entry) -> dict[str, Any]:
+    with ledger.reading() as entries:
+        book = folded(entries, opened.key)
+    held = {symbol: plain(quantity) for symbol, quantity in book.held.items()}
+    facts = {"account": opened.key, "broker": "paper", "currency": opened.body["currency"]}
+    return facts | {"cash": money(book.cash), "positions": held}
 
 
 def _accounts(ledger: Ledger) -> list[tuple[str, str]]:
@@ -107,6 +117,10 @@ def _told(said: dict[str, Any]) -> str:
     lines.append(f"halted: {said['halted']}" if said["halted"] is not None else "not halted")
     lines += [f"lease: account {lease['account']} is held by {holder(lease)}" for lease in said["leases"]]
     lines += [
+        f"account {a['account']} at {a['broker']}: {a['cash']} {a['currency']} in cash{_shares(a['positions'])}"
+        for a in said["accounts"]
+    ]
+    lines += [
         f"open order: {o['order_ref']} {o['side']} {o['quantity']} {o['symbol']} at {o['limit']}: {o['state']}"
         for o in said["open_orders"]
     ]
@@ -115,6 +129,10 @@ def _told(said: dict[str, Any]) -> str:
     for each in said["runs"]:
         lines += _run_lines(each)
     return "\n".join(lines)
+
+
+def _shares(held: dict[str, str]) -> str:
+    return "".join(f", {quantity} {symbol}" for symbol, quantity in held.items())
 
 
 def _run_lines(run: dict[str, Any]) -> Iterator[str]:

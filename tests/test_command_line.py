@@ -754,6 +754,7 @@ def test_what_one_holds_is_brought_into_the_paper_account(tradewright: Call) -> 
         "positions": {"JNJ": "20.5", "KO": "100"},
     } == said.json
     assert "account PAPER: 9999.75 USD in cash, 20.5 JNJ\n" == taken.out
+    assert "account PAPER at paper: 9999.75 USD in cash, 20.5 JNJ" in tradewright("status").out.splitlines()
 
 
 @pytest.mark.parametrize(
