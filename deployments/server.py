@@ -131,10 +131,19 @@ def end_process(process: int) -> None:
 
 def children(process: int) -> list[int]:
     """Return the processes that a process has started and that still run."""
+    return [child for child, parent in _parents().items() if parent == process]
+
+
+def is_child_of_a_worker(process: int) -> bool:
+    """Tell whether a process still runs, and the Prefect worker that has started it."""
+    parent = _parents().get(process)
+    return parent is not None and runs(parent, "worker")
+
+
+def _parents() -> dict[int, int]:
     command = ["ps", "-A", "-o", "pid=", "-o", "ppid="]
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    pairs = (line.split() for line in shown.stdout.splitlines())
-    return [int(child) for child, parent in pairs if int(parent) == process]
+    return {int(child): int(parent) for child, parent in (line.split() for line in shown.stdout.splitlines())}
 
 
 def environment(home: Path, server: Server) -> dict[str, str]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun
 
+_WORKERS_HERE = f"tradewright-{socket.gethostname()}-"
+
 
 def up(files: Sequence[Path]) -> int:
     """Start the server (if it is to be a local one) and a worker, deploy the mandates, and have a watch look around."""
@@ -36,7 +38,7 @@ def up(files: Sequence[Path]) -> int:
     else:
         print(_start_worker(folder, surroundings, POOL))
     print("\n".join(deploy_command.told(done)))
-    _end_what_nobody_carries_out()
+    _end_what_nobody_carries_out(POOL)
     print(_have_it_watched())
     print(f"Prefect UI: {place.ui_url}\n`tradewright down` stops server and worker")
     return 0
@@ -53,16 +55,19 @@ def _have_it_watched() -> str:
     return "a watch looks around each minute while a plan is open"
 
 
-def _end_what_nobody_carries_out() -> None:
-    """Mark watches as crashed whose process on this machine is gone: they would keep a new one away."""
+def _end_what_nobody_carries_out(pool: str) -> None:
+    """Mark watches as crashed whose worker on this machine is gone: they would keep a new one away."""
     from prefect.client.orchestration import get_client  # noqa: PLC0415
     from prefect.states import Crashed  # noqa: PLC0415
 
     with get_client(sync_client=True) as client:
+        online = (each for each in client.read_workers_for_work_pool(pool) if str(each.status).endswith("ONLINE"))
+        if any(not worker.name.startswith(_WORKERS_HERE) for worker in online):
+            return  # a run's process has a number and no machine: it may be another's
         for run in _watching(client):
-            host, _, process = (run.infrastructure_pid or "").rpartition(":")
-            if host == socket.gethostname() and not server.runs(int(process), "prefect.engine"):
-                client.set_flow_run_state(run.id, Crashed(message="its process is gone"), force=True)
+            process = (run.infrastructure_pid or "").rpartition(":")[2]
+            if process.isdigit() and not server.is_child_of_a_worker(int(process)):
+                client.set_flow_run_state(run.id, Crashed(message="its worker is gone"), force=True)
 
 
 def _watching(client: "SyncPrefectClient") -> "list[FlowRun]":
@@ -118,7 +123,7 @@ def _start_worker(folder: Path, surroundings: dict[str, str], pool: str) -> str:
 
 def _worker_name(folder: Path) -> str:
     """Return the name of the one worker that a state folder has on this machine."""
-    return f"tradewright-{digest([socket.gethostname(), str(folder)])[:8]}"
+    return f"{_WORKERS_HERE}{digest(str(folder))[:8]}"
 
 
 def _record(folder: Path) -> Path:

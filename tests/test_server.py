@@ -135,7 +135,7 @@ def test_a_watch_whose_worker_was_killed_does_not_keep_the_next_one_away(tradewr
         tradewright("down")
 
     assert "a watch looks around each minute" in again.out
-    assert ("CRASHED", "its process is gone") == (left["type"], left["message"])
+    assert ("CRASHED", "its worker is gone") == (left["type"], left["message"])
 
 
 @pytest.mark.prefect

@@ -95,6 +95,25 @@ def in_state(server: Any, run: str, kind: str) -> dict[str, Any] | None:
     return found if found["state_type"] == kind else None
 
 
+def test_started_from_page_schedule_and_terminal_at_once_one_rebalances_and_the_others_end(
+    served: Any, server: Any, home: Path, states: Path, down: None
+) -> None:
+    states.write_text(MANDATE + 'paper = { latency = "2s" }\n')  # so that the first is still at it when the others come
+    assert 0 == served("up", states).status
+    scheduled = {"state": {"type": "SCHEDULED", "name": "Scheduled"}}
+    runs = [a_run(server), a_run(server, **scheduled)]
+    by_hand = served("run", "--mandate", states, "--json")
+    ended = [wait_for_rest(server, run) for run in runs] + [ask(server, f"flow_runs/{by_hand.json['flow_run_id']}")]
+
+    said = [each["state_name"] for each in ended]
+    assert 1 == sum(
+        each["state"]["message"].startswith("2 orders filled") for each in ended if each["state"]["message"]
+    )
+    assert {"Completed", "Held", "Failed", "Cancelled"} >= set(said)
+    assert 1 == said.count("Completed")
+    assert ["AAPL", "MSFT"] == orders(home)
+
+
 def test_a_run_that_nobody_has_taken_up_is_late_and_is_carried_out_once_there_is_a_worker(
     served: Any, server: Any, home: Path, states: Path, down: None
 ) -> None:
