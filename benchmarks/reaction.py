@@ -61,7 +61,7 @@ def call(home: Path, *arguments: object) -> str:
     command = [str(TRADEWRIGHT), *map(str, arguments)]
     done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{arguments}: {done.stderr}")
+        raise RuntimeError(f"{arguments}: {done.stdout} {done.stderr}")
     return done.stdout
 
 
@@ -72,6 +72,8 @@ def reactions_of(home: Path) -> Iterator[dict[str, float]]:
     for revision in range(2, 6):
         entry = wait_for(ledger, f"{plan}/{revision}")
         yield reaction(home, ledger, plan, entry.body)
+    while ledger.latest("outcome", entry.body["run"]) is None:  # until then it holds the account
+        time.sleep(0.2)
 
 
 def wait_for(ledger: Ledger, revision: str) -> Any:
