@@ -15,7 +15,6 @@ GOING: frozenset[str] = frozenset({"", "waiting"})
 """States of a revision whose run has not ended: none is on record yet, or it waits for a person."""
 
 
-_CAME_TO_NOTHING: frozenset[str] = frozenset({"failed", "rejected", "stale"})
 _OPEN_FOR = timedelta(days=1)
 
 
@@ -76,9 +75,14 @@ def open_revisions(book: Ledger | Reading, wall: datetime) -> tuple[Revision, ..
     for entry in book.all("run"):
         if wall - entry.at < _OPEN_FOR and not entry.body["dry_run"]:
             found = revision_of(book, entry.body["plan"], entry.body["revision"])
-            if found.state not in _CAME_TO_NOTHING:
+            if not _came_to_nothing(book, found):
                 newest[entry.body["broker"], entry.subject] = found
     return tuple(each for each in newest.values() if each.state in GOING and not _committed(book, each))
+
+
+def _came_to_nothing(book: Ledger | Reading, revision: Revision) -> bool:
+    replaced = superseded_by(book, revision.plan.id, revision.plan.revision) is not None
+    return replaced or revision.state in {"failed", "rejected", "stale"}
 
 
 def _committed(book: Ledger | Reading, revision: Revision) -> bool:

@@ -198,6 +198,10 @@ def test_a_run_that_came_to_nothing_takes_no_open_ones_place(world: World) -> No
     ends(world, "beside", "failed", "account PAPER is being rebalanced by run run-1")
 
     assert ["run-1"] == [each.run for each in open_revisions(world.ledger, wall())]
+    plan = begun(world, "older")
+    begin_replan(world, "newer", plan.id, 1, "its process is gone")
+    ends(world, "newer", "failed")
+    assert ["run-1"] == [each.run for each in open_revisions(world.ledger, wall())]
     begun(world, "later", SAMPLE)
     ends(world, "later", "held")
     assert [] == list(open_revisions(world.ledger, wall()))
