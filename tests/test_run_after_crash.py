@@ -149,7 +149,8 @@ def test_a_run_that_finds_the_account_taken_fails_and_can_be_retried_by_its_own_
     refused = served("run", "--json")
 
     assert (1, "failed", []) == (refused.status, refused.json["state"], refused.json["orders"])
-    assert "account PAPER is being rebalanced by run somebody-else, until 20" in refused.json["message"]
+    holder = f"run somebody-else, in process {os.getpid()} of this machine"
+    assert f"account PAPER is being rebalanced by {holder}" in refused.json["message"]
     assert [] == booked(ledger)
     give_back(ledger, "PAPER", "somebody-else")
     ended = retried(served, server, refused.json["flow_run_id"])
