@@ -143,7 +143,7 @@ def test_cash_that_leaves_during_a_run_makes_it_stale(
 
     ended = wait_for_end(server, run, after=0)
     assert "Stale" == ended["state_name"]
-    assert "100000 USD in cash when the orders were drafted, 95000 now" in ended["state"]["message"]
+    assert "the approval no longer holds: buy AAPL: 397 approved, 378 now" == ended["state"]["message"]
     assert [] == orders(home)
 
 
