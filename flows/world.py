@@ -90,8 +90,10 @@ def moment_of(world: World, mandate: Mandate, as_of: date | datetime | None, wal
 def refuse_to_trade_the_past(world: World, mandate: Mandate, broker: str, start: datetime) -> None:
     """Refuse orders in a past from before the account's last fill: it would trade today's holdings at old prices.
 
-    Raises UnusableInput.
+    With the sample's prices every run is a rehearsal, and may be. Raises UnusableInput.
     """
+    if world.store.only_sample(mandate.universe, world.ledger.pin()):
+        return
     fills = world.ledger.all("fill", book_of(broker, mandate.account))
     last = max((datetime.fromisoformat(entry.body["at"]) for entry in fills), default=None)
     if last and last.date() > start.date():

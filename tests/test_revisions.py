@@ -252,12 +252,24 @@ def filled(world: World, at: str) -> None:
 
 def test_a_past_from_before_the_accounts_last_fill_is_not_traded_but_may_be_tried(world: World) -> None:
     filled(world, "2022-12-28T21:01:05Z")
-    asked = Asked(SAMPLE.mandate, datetime(2022, 12, 20, 21, 1, tzinfo=UTC), "paper", "rules", dry_run=False)
+    past = datetime(2022, 12, 20, 21, 1, tzinfo=UTC)
+    asked = Asked(str(own_prices(world)), past, "paper", "rules", dry_run=False)
 
     with pytest.raises(UnusableInput, match="--as-of 2022-12-20: account PAPER has traded on 2022-12-28 already"):
         begin_rebalance(world, "run-1", asked)
     begin_rebalance(world, "run-2", replace(asked, dry_run=True))
     begin_rebalance(world, "run-3", replace(asked, as_of=datetime(2022, 12, 28, 21, 1, tzinfo=UTC)))
+    begin_rebalance(world, "run-4", replace(SAMPLE, as_of=past))  # the sample's runs are rehearsals
+
+
+def own_prices(world: World) -> Path:
+    """Bring in prices of one's own, and return a mandate for them."""
+    sessions = tuple(date(2022, 12, day) for day in (19, 20, 21, 28))
+    none, closes = (None,) * len(sessions), (Decimal(10),) * len(sessions)
+    world.store.put_bars("csv", BarTable(("OWN",) * len(sessions), sessions, none, none, none, closes, none))
+    path = world.store.home / "own.toml"
+    path.write_text('account = "PAPER"\nbase_currency = "USD"\npolicy = { weights = { OWN = 0.9 } }\n')
+    return path
 
 
 def test_the_price_of_a_saturday_keeps_nobody_from_running(world: World) -> None:
