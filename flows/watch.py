@@ -11,6 +11,7 @@ from prefect import flow
 
 from blocks.clock import wall
 from blocks.errors import TradewrightError
+from blocks.ledger import Ledger
 from blocks.places import home
 from flows import events
 from flows.job import job_of
@@ -26,6 +27,11 @@ _TELL_AGAIN = timedelta(minutes=10)
 _JUST_AFTER = timedelta(milliseconds=500)
 
 
+_NEWS = ("run", "step", "outcome")
+_BETWEEN_GLANCES = 2.0
+"""Seconds. A glance asks the ledger alone, for less than a millisecond."""
+
+
 @dataclass(frozen=True)
 class Look:
     """What the watch saw of an open revision: why it is stale, or until when it is not, by its age alone."""
@@ -39,14 +45,14 @@ class Look:
 def watch(every: float = 60) -> None:
     """Look around each `every` seconds until the day ends, by UTC; the deployment's schedule starts the next watch.
 
-    It looks sooner where a result expires sooner. A plan whose results no longer hold is told of: the automation that
+    It looks sooner where a result expires sooner, or where a run has come further. A plan whose results no longer hold is told of: the automation that
     hears of it starts the replan.
     """
     world, told = open_world(home()), dict[tuple[str, int], datetime]()
     parent = os.getppid()
     end = datetime.combine(wall().date() + timedelta(days=1), datetime.min.time(), UTC)
     while True:
-        now = wall()
+        now, seen = wall(), world.ledger.pin()
         looks = list(look_around(world, now))
         for look in (look for look in looks if look.cause):
             known = (look.revision.plan.id, look.revision.plan.revision)
@@ -57,10 +63,17 @@ def watch(every: float = 60) -> None:
         pause = min([timedelta(seconds=every), *(look.left + _JUST_AFTER for look in looks if look.left is not None)])
         if wall() + pause >= end:
             return
-        time.sleep(pause.total_seconds())
+        _sleep(world.ledger, pause.total_seconds(), seen)
         if os.getppid() != parent:
             say("the worker that started this watch is gone")
             return
+
+
+def _sleep(ledger: Ledger, seconds: float, seen: int) -> None:
+    """Let time go by, but no longer than until a run has begun, found something or ended since entry `seen`."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0 and not any(ledger.all(kind, after=seen) for kind in _NEWS):
+        time.sleep(min(_BETWEEN_GLANCES, left))
 
 
 def look_around(world: World, now: datetime) -> Iterator[Look]:
