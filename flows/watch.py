@@ -45,8 +45,8 @@ class Look:
 def watch(every: float = 60) -> None:
     """Look around each `every` seconds until the day ends, by UTC; the deployment's schedule starts the next watch.
 
-    It looks sooner where a result expires sooner, or where a run has come further. A plan whose results no longer hold is told of: the automation that
-    hears of it starts the replan.
+    It looks sooner where a result expires sooner, or where a run has come further. A plan whose results no longer hold
+    is told of: the automation that hears of it starts the replan.
     """
     world, told = open_world(home()), dict[tuple[str, int], datetime]()
     parent = os.getppid()
