@@ -18,7 +18,7 @@ from blocks.places import home
 from deployments import server
 from flows.world import World, moment_of
 from tasks.halt import halted
-from tasks.intents import progress, unresolved
+from tasks.intents import progress, unresolved_everywhere
 
 _SOON = timedelta(days=60)
 
@@ -142,8 +142,7 @@ def _prices(mandate: Mandate, store: MarketStore, ledger: Ledger) -> Iterator[Fi
 
 
 def _orders(ledger: Ledger) -> Iterator[Finding]:
-    accounts = {(entry.body["broker"], entry.body["account"]) for entry in ledger.all("run")}
-    open_ones = [intent for broker, account in sorted(accounts) for intent in unresolved(ledger, account, broker)]
+    open_ones = unresolved_everywhere(ledger)
     for intent in open_ones:
         state = progress(ledger, intent).state
         yield Finding(

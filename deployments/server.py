@@ -68,10 +68,10 @@ def recorded(home: Path) -> Server | None:
     """Return the server this state folder has started, if it is still the one that runs."""
     record = read_record(_record(home))
     try:
-        server = Server(record["api_url"], int(record["process"]))
-    except (KeyError, TypeError, ValueError):
+        url, process = record["api_url"], int(record["process"])
+        return Server(url, process) if _is_ours(process, url) else None
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return server if _is_ours(server.process or 0, server.api_url) else None
 
 
 def write_record(path: Path, **facts: Any) -> None:

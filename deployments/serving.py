@@ -38,36 +38,34 @@ def up(files: Sequence[Path]) -> int:
     else:
         print(_start_worker(folder, surroundings, POOL))
     print("\n".join(deploy_command.told(done)))
-    _end_what_nobody_carries_out(POOL)
-    print(_have_it_watched())
+    print(_have_it_watched(POOL))
     print(f"Prefect UI: {place.ui_url}\n`tradewright down` stops server and worker")
     return 0
 
 
-def _have_it_watched() -> str:
+def _have_it_watched(pool: str) -> str:
     """Start a watch if none is running: its schedule starts one a day, and this is not midnight."""
     from prefect.client.orchestration import get_client  # noqa: PLC0415
 
     with get_client(sync_client=True) as client:
+        _end_what_nobody_carries_out(client, pool)
         if _watching(client):
             return "a watch is looking around already"
         client.create_flow_run_from_deployment(client.read_deployment_by_name("watch/watch").id)
     return "a watch looks around each minute while a plan is open"
 
 
-def _end_what_nobody_carries_out(pool: str) -> None:
+def _end_what_nobody_carries_out(client: "SyncPrefectClient", pool: str) -> None:
     """Mark watches as crashed whose worker on this machine is gone: they would keep a new one away."""
-    from prefect.client.orchestration import get_client  # noqa: PLC0415
     from prefect.states import Crashed  # noqa: PLC0415
 
-    with get_client(sync_client=True) as client:
-        online = (each for each in client.read_workers_for_work_pool(pool) if str(each.status).endswith("ONLINE"))
-        if any(not worker.name.startswith(_WORKERS_HERE) for worker in online):
-            return  # a run's process has a number and no machine: it may be another's
-        for run in _watching(client):
-            process = (run.infrastructure_pid or "").rpartition(":")[2]
-            if process.isdigit() and not server.is_child_of_a_worker(int(process)):
-                client.set_flow_run_state(run.id, Crashed(message="its worker is gone"), force=True)
+    online = (each for each in client.read_workers_for_work_pool(pool) if str(each.status).endswith("ONLINE"))
+    if any(not worker.name.startswith(_WORKERS_HERE) for worker in online):
+        return  # a run's process has a number and no machine: it may be another's
+    for run in _watching(client):
+        process = run.infrastructure_pid or ""
+        if process.isdigit() and not server.is_child_of_a_worker(int(process)):
+            client.set_flow_run_state(run.id, Crashed(message="its worker is gone"), force=True)
 
 
 def _watching(client: "SyncPrefectClient") -> "list[FlowRun]":

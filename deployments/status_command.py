@@ -11,7 +11,7 @@ from blocks.places import home
 from blocks.values import money, plain
 from deployments import server
 from tasks import halt as switch
-from tasks.intents import OPEN, Intent, progress, unresolved
+from tasks.intents import OPEN, Intent, accounts, progress, unresolved_everywhere
 from tasks.lease import holder
 
 _ABROAD = {"sent": "on its way", "working": "at the broker", "unknown": "not known to have ended"}
@@ -33,7 +33,7 @@ def halt(reason: str) -> int:
         return 0
     switch.halt(ledger, reason)
     print(f"halted: {reason}. The gate refuses everything until `tradewright resume`")
-    for intent in _open_orders(ledger):
+    for intent in unresolved_everywhere(ledger):
         state = progress(ledger, intent).state
         if state in OPEN:
             what = f"{intent.order_ref} {intent.side} {plain(intent.quantity)} {intent.symbol}"
@@ -66,8 +66,8 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "server": place and place.ui_url,
         "accounts": [_paper_account(ledger, entry) for entry in ledger.all("paper.account")],
         "runs": [_run(ledger, entry) for entry in runs[-10:]],
-        "open_orders": [_order(ledger, intent) for intent in _open_orders(ledger)],
-        "leases": [lease for _, account in _accounts(ledger) if (lease := _lease(ledger, account))],
+        "open_orders": [_order(ledger, intent) for intent in unresolved_everywhere(ledger)],
+        "leases": [lease for _, account in accounts(ledger) if (lease := _lease(ledger, account))],
         "entries": ledger.pin(),
     }
 
@@ -78,14 +78,6 @@ def _paper_account(ledger: Ledger, opened: Entry) -> dict[str, Any]:
     held = {symbol: plain(quantity) for symbol, quantity in book.held.items()}
     facts = {"account": opened.key, "broker": "paper", "currency": opened.body["currency"]}
     return facts | {"cash": money(book.cash), "positions": held}
-
-
-def _accounts(ledger: Ledger) -> list[tuple[str, str]]:
-    return sorted({(entry.body["broker"], entry.body["account"]) for entry in ledger.all("run")})
-
-
-def _open_orders(ledger: Ledger) -> list[Intent]:
-    return [each for broker, account in _accounts(ledger) for each in unresolved(ledger, account, broker)]
 
 
 def _run(ledger: Ledger, entry: Entry) -> dict[str, Any]:

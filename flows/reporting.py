@@ -14,7 +14,7 @@ from blocks.ledger import Ledger
 from flows.beginning import Asked
 from flows.job import Job
 from tasks.intents import Intent
-from tasks.outcome import Outcome, RunState
+from tasks.outcome import Outcome, RunState, is_forecast
 from tasks.report import run_markdown
 from tasks.summing_up import (
     as_drift,
@@ -42,8 +42,7 @@ def outcome_of(
 
     `broken` says what ended its submission; `state` and `message` say how it ended where its orders do not.
     """
-    forecast = inspection is not None and inspection.passes and (state == "waiting" or job.dry_run)
-    facts: dict[str, Any] = {} if inspection is None else _facts(job, inspection, intents, forecast=forecast)
+    facts: dict[str, Any] = {} if inspection is None else _facts(job, inspection, intents, state)
     if state:
         facts |= {"state": state, "message": message}
     if broken:
@@ -57,8 +56,11 @@ def outcome_of(
     )  # fmt: skip
 
 
-def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent], *, forecast: bool) -> dict[str, Any]:
-    """Return the figures of a run: after what has filled, or, for a forecast, as if every order did at its limit."""
+def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent], known: RunState | None) -> dict[str, Any]:
+    """Return the figures of a run: after what has filled, or, for a forecast, as if every order did at its limit.
+
+    `known` is the state it ended in where its orders do not say so.
+    """
     ledger, situation, proposal = job.desk.ledger, inspection.situation, inspection.proposal
     lines = submitted_lines(ledger, intents) if intents else proposed_lines(job.plan, proposal)
     state, message = ending(inspection, lines, dry_run=job.dry_run)
@@ -66,7 +68,7 @@ def _facts(job: Job, inspection: Inspection, intents: Sequence[Intent], *, forec
     fills = [fill for fill in fills_of(ledger, intents) if fill.exec_id not in inspection.counted]
     cash = situation.account.cash.get(job.desk.mandate.base_currency, Decimal(0))
     trades: list[tuple[Fill | Order, Decimal, Decimal]] = [(fill, fill.price, fill.commission) for fill in fills]
-    if forecast:
+    if is_forecast(known or state, dry_run=job.dry_run):
         trades = [(order, order.limit, Decimal(0)) for order in proposal.orders]
     flow = sum(
         ((1 if each.side == "sell" else -1) * each.quantity * price - cost for each, price, cost in trades), Decimal(0)

@@ -152,6 +152,16 @@ def unresolved(ledger: Ledger, account: str, broker: str) -> tuple[Intent, ...]:
     return tuple(intent for intent, now in all_of(ledger, account, broker) if now.state in OPEN | {"intended"})
 
 
+def accounts(ledger: Ledger) -> list[tuple[str, str]]:
+    """Return the broker and account of every run there was."""
+    return sorted({(entry.body["broker"], entry.body["account"]) for entry in ledger.all("run")})
+
+
+def unresolved_everywhere(ledger: Ledger) -> list[Intent]:
+    """Return the intents of every account that may be at its broker, or were never heard of again."""
+    return [each for broker, account in accounts(ledger) for each in unresolved(ledger, account, broker)]
+
+
 def all_of(ledger: Ledger, account: str, broker: str) -> list[tuple[Intent, Progress]]:
     """Return the account's intents at this broker, oldest first, and where each stands."""
     with ledger.reading() as book:

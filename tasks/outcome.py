@@ -54,6 +54,11 @@ class WeightLine(Value):
     after: Number
 
 
+def is_forecast(state: RunState, *, dry_run: bool) -> bool:
+    """Tell whether a run's figures of afterwards are what would be, if every order filled at its limit."""
+    return state == "waiting" or (dry_run and state == "completed")
+
+
 class Outcome(Value):
     """The whole of a run."""
 
@@ -85,11 +90,6 @@ class Outcome(Value):
     )
     snapshots: tuple[str, ...] = ()
     usd: Amount = Field(Decimal(0), description="spent on language models")
-
-    @property
-    def is_forecast(self) -> bool:
-        """Tell whether what is said to be after the run is what would be, if every order filled at its limit."""
-        return self.state == "waiting" or (self.dry_run and self.state == "completed")
 
     def for_machines(self, ui_url: str | None) -> dict[str, Any]:
         """Return what `tradewright run --json` prints: every price, quantity and sum a string."""

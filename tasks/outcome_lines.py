@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from tasks.figures import age, moment, sum_of
-from tasks.outcome import Outcome, StepLine, WeightLine
+from tasks.outcome import Outcome, StepLine, WeightLine, is_forecast
 
 
 def circumstances(outcome: Outcome) -> str:
@@ -37,7 +37,7 @@ def most_changed(weights: Sequence[WeightLine], most: int) -> list[WeightLine]:
 
 def after(outcome: Outcome) -> str:
     """Return what the figures after the run are to be called."""
-    return "if all fill" if outcome.is_forecast else "after"
+    return "if all fill" if is_forecast(outcome.state, dry_run=outcome.dry_run) else "after"
 
 
 def orders_in_short(outcome: Outcome) -> str:

@@ -6,7 +6,7 @@ from tasks.canvas import data_uri
 from tasks.figures import age, average_of, cash_text, moment, per_cent, price_of, quantity_of, statement, sum_of
 from tasks.markdown import code, in_lines, quiet, quiet_line, table
 from tasks.not_traded import FEW, skipped_kinds
-from tasks.outcome import OrderLine, Outcome, StepLine
+from tasks.outcome import OrderLine, Outcome, StepLine, is_forecast
 from tasks.outcome_lines import after, circumstances, lineage, orders_in_short, step_lines
 from tasks.plan_picture import plan_picture
 from tasks.situation import Skipped
@@ -88,7 +88,7 @@ def _step_row(line: StepLine, outcome: Outcome) -> list[str]:
 
 def _weights(outcome: Outcome) -> Iterator[str]:
     if outcome.weights:
-        yield f"## Weights{', if all orders fill' if outcome.is_forecast else ''}"
+        yield f"## Weights{', if all orders fill' if is_forecast(outcome.state, dry_run=outcome.dry_run) else ''}"
         yield f"![Weights before, target and after]({data_uri(weights_picture(outcome.weights))})"
 
 

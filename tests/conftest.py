@@ -94,3 +94,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def served(home: Path, server: Server) -> Call:
     """Return the command line with the session's server configured."""
     return _call(home, _surroundings(home) | {"PREFECT_API_URL": server.api_url})
+
+
+@pytest.fixture
+def down(served: Call) -> Iterator[None]:
+    """See to it that the worker that a test starts ends with it."""
+    yield
+    served("down")

@@ -8,6 +8,7 @@ import pytest
 
 from blocks.clock import wall
 from blocks.ledger import Ledger
+from tests.home_ledger import orders, run_of
 from tests.prefect_server import ask, wait_for_end, wait_for_rest, wait_until
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow]
@@ -39,16 +40,6 @@ def up(served: Any, short: Path) -> Iterator[None]:
 
 def revisions(home: Path) -> list[int]:
     return [entry.body["revision"] for entry in Ledger(home / "ledger.db", wall).all("plan")]
-
-
-def run_of(home: Path, revision: int) -> str | None:
-    """Return the run of a revision, once it is recorded."""
-    found = [e.body["run"] for e in Ledger(home / "ledger.db", wall).all("plan") if e.body["revision"] == revision]
-    return str(found[0]) if found else None
-
-
-def orders(home: Path) -> list[str]:
-    return sorted(entry.body["order"]["symbol"] for entry in Ledger(home / "ledger.db", wall).all("paper.order"))
 
 
 def replans(server: Any, plan: str) -> list[str]:

@@ -17,6 +17,7 @@ import pytest
 from blocks.clock import wall
 from blocks.ledger import Ledger
 from deployments import server as prefect_server
+from tests.home_ledger import orders, run_of
 from tests.prefect_server import ask, wait_for_end, wait_for_rest, wait_until
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow]
@@ -36,17 +37,6 @@ def states(home: Path) -> Path:
     path = home / "states.toml"
     path.write_text(MANDATE)
     return path
-
-
-@pytest.fixture
-def down(served: Any) -> Iterator[None]:
-    """See to it that the worker that a test starts ends with it."""
-    yield
-    served("down")
-
-
-def orders(home: Path) -> list[str]:
-    return sorted(entry.body["order"]["symbol"] for entry in Ledger(home / "ledger.db", wall).all("paper.order"))
 
 
 def filled(home: Path) -> dict[str, int]:
@@ -267,9 +257,3 @@ def test_a_server_that_is_restarted_while_a_person_is_asked_makes_one_replan(tra
         assert ["AAPL", "MSFT"] == orders(home)
     finally:
         tradewright("down")
-
-
-def run_of(home: Path, revision: int) -> str | None:
-    """Return the run of a revision, once it is recorded."""
-    found = [e.body["run"] for e in Ledger(home / "ledger.db", wall).all("plan") if e.body["revision"] == revision]
-    return str(found[0]) if found else None

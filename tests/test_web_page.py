@@ -44,13 +44,6 @@ def keep(page: Any, name: str) -> None:
         page.screenshot(path=Path(folder) / name)
 
 
-@pytest.fixture
-def down(served: Any) -> Iterator[None]:
-    """See to it that the worker that a test starts ends with it."""
-    yield
-    served("down")
-
-
 def artifact_of(server: Any, run: str) -> str:
     """Return the id of a run's artifact."""
     (found,) = ask(server, "artifacts/filter", flow_runs={"id": {"any_": [run]}})

@@ -1,6 +1,7 @@
 """Transfers: cash and shares that come into a paper account, or leave it, other than by trading."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -30,7 +31,7 @@ def transfer(
         book = folded(entries, account)
         _refuse_while_orders_work(book, account)
         moved = Transfer(cash=cash, shares=dict(shares), at=now, note=note)
-        after = Book(book.opening_cash, book.orders, book.fills, book.cancelled, (*book.transfers, moved))
+        after = replace(book, transfers=(*book.transfers, moved))
         _refuse_more_than_there_is(book, after, account, currency)
         entries.append("paper.transfer", moved.model_dump(), subject=account)
     return after
