@@ -82,6 +82,8 @@ format: setup ## mend what ruff can mend by itself, and lay the code out
 bench: setup ## the measurements that the README quotes
 	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
 
+# Extras are kept: where a dependency asks for httpx[http2] and the lock says httpx alone, pip takes the newest there is, and
+# refuses it for having no hash, from the day that something newer than the lock is out.
 # Only wheels are installed, and cryptography has had none for Macs with an Intel processor since 49. Both lines are
 # needed: with the first alone everyone would be held back.
 INTEL_MAC := sys_platform == 'darwin' and platform_machine == 'x86_64'
@@ -90,7 +92,7 @@ NO_INTEL_MAC := sys_platform != 'darwin' or platform_machine != 'x86_64'
 lock: setup ## write requirements.lock anew for pyproject.toml; newer releases only with ARGS=--upgrade
 	@printf '%s\n' "cryptography<49 ; $(INTEL_MAC)" "cryptography>=49 ; $(NO_INTEL_MAC)" | \
 	  UV_CUSTOM_COMPILE_COMMAND="make lock" $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 \
-	  --generate-hashes --group dev --constraints - --no-emit-index-url --no-emit-find-links \
+	  --generate-hashes --no-strip-extras --group dev --constraints - --no-emit-index-url --no-emit-find-links \
 	  --output-file requirements.lock $(ARGS) pyproject.toml
 	@! grep -nE '://|-index|--find-links' requirements.lock || { echo "an address is left in requirements.lock" >&2; exit 1; }
 
