@@ -43,3 +43,19 @@ class BrokerUnavailable(BrokerError):
 
 class OrderRefused(BrokerError):
     """The broker said no to this order: trying again will not help."""
+
+
+class ModelError(TradewrightError):
+    """A language model gave no answer that can be used: whatever hung on it holds."""
+
+
+class ModelUnavailable(ModelError):
+    """Nothing answered: the service is down, too busy, too slow, or refuses the key or the request."""
+
+
+class AnswerUnusable(ModelError):
+    """It answered, and what it said cannot be used even after the complaint was sent back."""
+
+
+class BudgetSpent(ModelError):
+    """The call might cost more than is left of the objective's budget: it was not sent."""

@@ -212,15 +212,57 @@ class PaperRules(Section):
     )
 
 
+class ModelChoice(Section):
+    """Which model plays a part, and how much it may say: that bounds the cost of an answer."""
+
+    model: Name
+    max_tokens: Count = Field(6000, ge=256, le=64_000, description="of one answer, thoughts included")
+    effort: Literal["default", "low", "medium", "high", "xhigh", "max"] = Field(
+        "default", description="how long it thinks; default: as the model does by itself, for those that know no effort"
+    )
+
+
+_PLANNER = ModelChoice(model="claude-sonnet-5-5", effort="medium")
+_EXECUTOR = ModelChoice(model="claude-haiku-5-5", max_tokens=2000)
+_REVIEWER = ModelChoice(model="claude-opus-5-5", effort="medium")
+
+
+def _instead_of(usual: ModelChoice) -> BeforeValidator:
+    """Read a name, or a table with some of the keys: the others are as usual for the part."""
+
+    def whole(value: object) -> object:
+        given = {"model": value} if isinstance(value, str) else value
+        if isinstance(given, ModelChoice):
+            return given
+        if not isinstance(given, Mapping):
+            raise ValueError("should be a model's name, or a table with its keys")  # noqa: TRY004  pydantic reports ValueErrors
+        return {**usual.model_dump(), **given}
+
+    return BeforeValidator(whole)
+
+
 class Models(Section):
     """Which language models play which part, and what they may cost."""
 
-    planner: Name = "claude-sonnet-5-5"
-    executor: Name = "claude-haiku-5-5"
-    reviewer: Name = "claude-opus-5-5"
+    planner: Annotated[ModelChoice, _instead_of(_PLANNER)] = _PLANNER
+    executor: Annotated[ModelChoice, _instead_of(_EXECUTOR)] = _EXECUTOR
+    reviewer: Annotated[ModelChoice, _instead_of(_REVIEWER)] = _REVIEWER
+    allow_same_model: StrictBool = Field(False, description="let the planner's model review, too")
     budget_usd: Amount = Field(Decimal("0.50"), description="USD over one objective")
-    fallback: Literal["hold", "rules"] = "hold"
-    notes: tuple[Name, ...] = Field((), description="folders or files of research notes")
+    timeout: Duration = Field(timedelta(minutes=5), description="of one attempt of a call")
+    fallback: Literal["hold", "rules"] = Field("hold", description="whose plan counts where the model makes none")
+    notes: tuple[Name, ...] = Field(
+        (), description="folders or files of research notes, from the folder that the mandate is in"
+    )
+
+    @model_validator(mode="after")
+    def _who_reviews_has_not_planned(self) -> Self:
+        if self.reviewer.model == self.planner.model and not self.allow_same_model:
+            raise ValueError(
+                f"reviewer: {self.reviewer.model!r}: is the planner's model, which agrees with itself; name another, or"
+                " set allow_same_model = true"
+            )
+        return self
 
 
 CADENCES = ("session", "weekly", "monthly", "quarterly")

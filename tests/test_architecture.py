@@ -277,7 +277,7 @@ def test_no_file_of_ours_names_a_path_of_one_machine() -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_all_four_folders_and_the_sample_mandate(tmp_path: Path) -> None:
+def test_the_wheel_holds_all_four_folders_and_the_files_they_read(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     built = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert 0 == built.returncode, built.stderr
@@ -285,5 +285,7 @@ def test_the_wheel_holds_all_four_folders_and_the_sample_mandate(tmp_path: Path)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         packed = set(wheel.namelist())
 
-    assert set() == {"mandates/sample.toml", *(source.path for source in sources())} - packed
+    assert (
+        set() == {"mandates/sample.toml", "blocks/models/prices.toml", *(source.path for source in sources())} - packed
+    )
     assert {*LAYERS, "mandates"} == {name.split("/")[0] for name in packed if ".dist-info/" not in name}

@@ -81,7 +81,9 @@ first_fill = 1                # share of it that fills then; the rest after as l
 planner = "claude-sonnet-5-5"
 executor = "claude-haiku-5-5"
 reviewer = "claude-opus-5-5"
+allow_same_model = false
 budget_usd = 0.50
+timeout = "5m"                # of one attempt of a call
 fallback = "hold"             # or rules
 notes = []                    # folders or files of research notes
 
@@ -145,6 +147,29 @@ def test_every_key_there_is_is_written_here_but_the_one_without_a_default(read: 
 
     assert ["limits.max_adv_fraction"] == left_out
     assert written.limits.max_adv_fraction is None
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ('"new-1"', ("new-1", 6000, "medium")),
+        ('{ model = "new-1", effort = "default" }', ("new-1", 6000, "default")),
+        ("{ max_tokens = 9000 }", ("claude-sonnet-5-5", 9000, "medium")),
+    ],
+)
+def test_what_is_not_said_of_a_model_is_as_usual_for_its_part(
+    read: Read, written: str, meant: tuple[str, int, str]
+) -> None:
+    planner = read(WHOLE.replace('planner = "claude-sonnet-5-5"', f"planner = {written}")).models.planner
+
+    assert meant == (planner.model, planner.max_tokens, planner.effort)
+
+
+def test_the_planners_model_reviews_where_that_is_allowed(read: Read) -> None:
+    same = WHOLE.replace("claude-opus-5-5", "claude-sonnet-5-5")
+    models = read(same.replace("allow_same_model = false", "allow_same_model = true")).models
+
+    assert models.planner.model == models.reviewer.model
 
 
 def test_the_universe_is_the_keys_of_the_weights_in_their_order(read: Read) -> None:
@@ -280,6 +305,24 @@ FAULTS = [
         "policy.weights: Dictionary should have at least 1 item after validation, not 0",
     ),
     ("SPY = 0.60", "SPY = [0.60]", f"policy.weights.SPY: [Decimal('0.60')]: {NUMBER}"),
+    (
+        'planner = "claude-sonnet-5-5"',
+        "planner = 5",
+        "models.planner: 5: should be a model's name, or a table with its keys",
+    ),
+    (
+        'planner = "claude-sonnet-5-5"',
+        "planner = { max_tokens = 100 }",
+        "models.planner.max_tokens: 100: should be greater than or equal to 256",
+    ),
+    (
+        'planner = "claude-sonnet-5-5"',
+        'planner = { model = "claude-opus-5-5" }',
+        (
+            "models: reviewer: 'claude-opus-5-5': is the planner's model, which agrees with itself; name another, or "
+            "set allow_same_model = true"
+        ),
+    ),
     # words
     ('"both"', '"up"', "direction: 'up': should be 'both', 'buy_only' or 'sell_only'"),
     (
