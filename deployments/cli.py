@@ -163,11 +163,14 @@ def transfer(
 
 
 @app.command()
-def status(json: Json = False) -> int:
+def status(
+    plans: Annotated[bool, typer.Option("--plans", help="what each plan took to make, instead")] = False,
+    json: Json = False,
+) -> int:
     """Show accounts, the last runs, open orders, leases, and whether everything is halted."""
     from deployments import status_command  # noqa: PLC0415
 
-    return status_command.status(as_json=json)
+    return status_command.plans(as_json=json) if plans else status_command.status(as_json=json)
 
 
 @app.command()
@@ -212,12 +215,15 @@ def deploy(
     mandates: Mandates = None,
     pool: Annotated[str, typer.Option(help="work pool; made of process type where there is none")] = "tradewright",
     yes: Annotated[bool, typer.Option("--yes", help="remove the deployments of other mandates without asking")] = False,
+    planner: Annotated[
+        Literal["rules", "model"] | None, typer.Option(help="who makes the scheduled plans; none: as it is, or rules")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Register deployments, schedules and automations on the Prefect server; again is the same."""
     from deployments import deploy_command  # noqa: PLC0415
 
-    return deploy_command.deploy(mandates or [], pool, yes=yes, as_json=json)
+    return deploy_command.deploy(mandates or [], pool, planner, yes=yes, as_json=json)
 
 
 @app.command()

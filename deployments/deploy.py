@@ -72,13 +72,13 @@ def schedule_of(path: Path, mandate: Mandate, now: datetime) -> Schedule | None:
     return None if path.samefile(sample_path()) else _named("sessions", prefect_schedule(mandate.schedule, now))
 
 
-def deploy_rebalance(place: Place, path: Path, mandate: Mandate, schedule: Schedule | None) -> UUID:
-    """Deploy a mandate with its schedule."""
+def deploy_rebalance(place: Place, path: Path, mandate: Mandate, schedule: Schedule | None, planner: str) -> UUID:
+    """Deploy a mandate with its schedule, and who plans what is scheduled."""
     return place.deploy(
         rebalance,
         path.stem,
         f"{mandate.objective} (account {mandate.account})",
-        parameters={"mandate": str(path.absolute())},
+        parameters={"mandate": str(path.absolute()), "planner": planner},
         tags=[f"account:{mandate.account}"],
         schedules=[schedule] if schedule else None,
         concurrency_limit=_ONE_AT_A_TIME,
@@ -142,3 +142,8 @@ def mandate_of(deployment: DeploymentResponse) -> Path | None:
     """Return the mandate file that a deployment of ours rebalances to; None for the other flows."""
     name = deployment.parameters.get("mandate")
     return Path(name) if name else None
+
+
+def planner_of(deployment: DeploymentResponse | None) -> str:
+    """Return who makes the plans of a deployment's runs."""
+    return str(deployment.parameters.get("planner", "rules")) if deployment else "rules"

@@ -13,6 +13,7 @@ from typing import Any
 from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.mandate import Mandate, read_mandate, sample_path
+from blocks.models.prices import Prices
 from blocks.places import made_home
 from deployments import server
 from deployments.schedule import slots
@@ -30,13 +31,15 @@ class Deployed:
     left: list[str] = field(default_factory=list)
 
 
-def deploy(files: Sequence[Path], pool: str, *, yes: bool, as_json: bool) -> int:
+def deploy(files: Sequence[Path], pool: str, planner: str | None, *, yes: bool, as_json: bool) -> int:
     """Deploy these mandates, or those deployed already, or the sample. Raises UnusableInput before anything is."""
     named = read_mandates(files)
     folder = made_home()
+    for mandate in named.values() if planner == "model" else ():
+        Prices(folder).bands(mandate.models.planner.model, wall().date())
     place = server.ensure(folder, _say)
     os.environ.update(server.environment(folder, place))
-    done = put(named, folder, pool, remove=_ask(yes=yes))
+    done = put(named, folder, pool, _ask(yes=yes), planner)
     if as_json:
         print(json.dumps(done.__dict__))
     else:
@@ -54,13 +57,17 @@ def read_mandates(files: Sequence[Path]) -> Mandates:
     return found
 
 
-def put(named: Mandates, folder: Path, pool: str, remove: Callable[[Path], bool]) -> Deployed:
+def put(
+    named: Mandates, folder: Path, pool: str, remove: Callable[[Path], bool], planner: str | None = None
+) -> Deployed:
     """Put deployments and automations on the server; `remove` is asked about each mandate that is not named.
 
+    `planner` is who plans the named ones from now on; without one, and for the others, it is who did so far.
     Raises UnusableInput before anything is put there.
     """
     from prefect.client.orchestration import get_client  # noqa: PLC0415  3 s to import
 
+    from blocks.config import ModelAccess  # noqa: PLC0415
     from deployments import automations  # noqa: PLC0415
     from deployments import deploy as its  # noqa: PLC0415
 
@@ -75,10 +82,13 @@ def put(named: Mandates, folder: Path, pool: str, remove: Callable[[Path], bool]
         blocks = {name: _block(client, name) for each in mandates.values() if (name := each.notify.block)}
 
         its.ensure_pool(client, pool)
+        ModelAccess.register_type_and_schema(_sync=True)  # type: ignore[call-arg]  # so that the UI has a form for it
         for path in gone:
             client.delete_deployment(known[path].id)
         for path, mandate in mandates.items():
-            its.deploy_rebalance(place, path, mandate, schedules[path])
+            so_far = its.planner_of(known.get(path))
+            by = planner if planner and path in (named or mandates) else so_far
+            its.deploy_rebalance(place, path, mandate, schedules[path], by)
         replan, watch = its.deploy_replan(place), its.deploy_watch(place)
         its.deploy_ingest(place)
         its.deploy_refresh(place)

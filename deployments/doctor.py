@@ -14,7 +14,9 @@ from blocks.ledger import Ledger
 from blocks.mandate import Mandate, read_mandate, sample_path
 from blocks.market.calendar import TradingCalendar
 from blocks.market.store import MarketStore
+from blocks.models.prices import Prices
 from blocks.places import home
+from blocks.values import plain
 from deployments import server
 from flows.world import World, moment_of
 from tasks.halt import halted
@@ -56,7 +58,7 @@ def _findings(path: Path) -> Iterator[Finding]:
     yield from _each("prefect", _prefect)
     yield from _each("mandate", lambda: _mandate(path, ledger))
     yield from _each("orders", lambda: _orders(ledger))
-    yield from _each("models", _models)
+    yield from _each("models", lambda: _models(path, ledger))
 
 
 def _each(part: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -154,8 +156,19 @@ def _orders(ledger: Ledger) -> Iterator[Finding]:
         yield Finding("orders", "ok", "none is open")
 
 
-def _models() -> Iterator[Finding]:
+def _models(path: Path, ledger: Ledger) -> Iterator[Finding]:
+    models = read_mandate(path).models
+    prices = Prices(ledger.path.parent)
+    for name in sorted({models.planner.model, models.executor.model, models.reviewer.model}):
+        prices.bands(name, wall().date())  # raises for a model without a price, saying how to add it
+    who = f"{models.planner.model} for at most {plain(models.budget_usd)} USD a plan (`run --planner model`)"
     if os.environ.get("ANTHROPIC_API_KEY"):
-        yield Finding("models", "note", "a key is set; this version plans by rules and does not use it")
+        where = os.environ.get("ANTHROPIC_BASE_URL") or "the service's own address"
+        yield Finding("models", "ok", f"a key is set, for {where}: it can plan by {who}")
     else:
-        yield Finding("models", "ok", "the rules planner needs none")
+        yield Finding(
+            "models",
+            "ok",
+            f"no key is set, and planning by rules needs none; set ANTHROPIC_API_KEY, or save a Prefect Block of the"
+            f" type 'Tradewright model access', to plan by {who}",
+        )

@@ -7,6 +7,7 @@ from typing import Any
 from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.ledger import Entry, Ledger
+from blocks.models.account import calls_of
 from blocks.places import home
 from tasks.figures import per_cent
 
@@ -48,7 +49,8 @@ def _chain(ledger: Ledger, intent: Entry) -> dict[str, Any]:
         and {name: plan.body[name] for name in ("id", "revision", "hash", "objective", "mandate_hash", "steps")},
         "objective": plan and plan.body["objective"],
         "flow_run_id": run,
-        "model_calls": [],
+        "made_by": runs[-1].body.get("made_by", "rules") if runs else "",
+        "model_calls": list(calls_of(ledger, intent.body["plan"])),
     }
 
 
@@ -83,5 +85,14 @@ def _told(said: dict[str, Any]) -> str:
         lines.append(f"  {step['step']}: {step['message']}{source}")
     if said["plan"]:
         lines.append(f"by plan {said['plan']['id']} revision {said['plan']['revision']} for: {said['objective']}")
-    lines.append(f"in flow run {said['flow_run_id']}; no model was asked")
+        lines.append(f"made by {said['made_by']}")
+    lines += [_asked(call) for call in said["model_calls"]]
+    lines.append(f"in flow run {said['flow_run_id']}{'' if said['model_calls'] else '; no model was asked'}")
     return "\n".join(lines)
+
+
+def _asked(call: dict[str, Any]) -> str:
+    """Say what one call of a model came to."""
+    tokens = f"{call['input']} + {call['cache_read']} cached tokens in, {call['output']} out"
+    came = f"{call['stop_reason']}, {tokens}" if call["answered"] else call["message"]
+    return f"  asked {call['model']} as {call['role']} in step {call['step']}: {came}, {call['usd']} USD"

@@ -9,7 +9,7 @@ from blocks.clock import wall
 from blocks.errors import UnusableInput
 from blocks.mandate import read_mandate
 from blocks.places import home
-from deployments.deploy import Place, deploy_rebalance, deployed, mandate_of, schedule_of
+from deployments.deploy import Place, deploy_rebalance, deployed, mandate_of, planner_of, schedule_of
 from tasks.prefect_tasks import say
 
 
@@ -21,7 +21,7 @@ def refresh_schedules() -> None:
         known = [(each, path) for each in deployed(client) if (path := mandate_of(each))]
     for deployment, path in known:
         try:
-            _refresh(Place(home(), deployment.work_pool_name or ""), path)
+            _refresh(Place(home(), deployment.work_pool_name or ""), path, planner_of(deployment))
             say("refreshed the schedule of %s", path)
         except UnusableInput as error:
             faults.append(str(error))
@@ -29,6 +29,6 @@ def refresh_schedules() -> None:
         raise UnusableInput("; ".join(faults))
 
 
-def _refresh(place: Place, path: Path) -> None:
+def _refresh(place: Place, path: Path, planner: str) -> None:
     mandate = read_mandate(path)
-    deploy_rebalance(place, path, mandate, schedule_of(path, mandate, wall()))
+    deploy_rebalance(place, path, mandate, schedule_of(path, mandate, wall()), planner)

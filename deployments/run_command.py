@@ -83,11 +83,11 @@ def _usable(
     """Return the mandate and the moment asked for, checked: a fault should not cost the start of a server."""
     asked = moment(as_of)
     wanted = read_mandate(path)
-    from flows.beginning import Asked, refuse_what_is_not_there  # noqa: PLC0415
+    from flows.asked import Asked, refuse_what_is_not_there  # noqa: PLC0415
     from flows.world import moment_of, open_world, refuse_to_trade_the_past  # noqa: PLC0415
 
-    refuse_what_is_not_there(Asked(str(path), None, broker, planner, dry_run=False))
     world = open_world(home())
+    refuse_what_is_not_there(Asked(str(path), None, broker, planner, dry_run), wanted, world.ledger, wall())
     start = moment_of(world, wanted, asked, wall())
     if asked and not dry_run:
         refuse_to_trade_the_past(world, wanted, broker, start)

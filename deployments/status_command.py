@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from blocks.brokers.paper_book import folded
@@ -11,9 +12,12 @@ from blocks.places import home
 from blocks.values import money, plain
 from deployments import server
 from tasks import halt as switch
+from tasks.figures import per_cent
 from tasks.intents import OPEN, Intent, accounts, progress, unresolved_everywhere
 from tasks.lease import holder
+from tasks.planning_figures import planning_figures
 
+_LAST = 10
 _ABROAD = {"sent": "on its way", "working": "at the broker", "unknown": "not known to have ended"}
 
 
@@ -22,6 +26,33 @@ def status(*, as_json: bool) -> int:
     said = _facts(_ledger())
     print(json.dumps(said) if as_json else _told(said))
     return int(any(order["state"] == "unknown" for order in said["open_orders"]))
+
+
+def plans(*, as_json: bool) -> int:
+    """Print what each of the last plans took to make; exit 0."""
+    ledger = _ledger()
+    named = list(dict.fromkeys(entry.subject for entry in reversed(ledger.all("plan"))))[:_LAST]
+    found = [planning_figures(ledger, name) for name in reversed(named)]
+    if as_json:
+        print(json.dumps(found))
+    else:
+        print("\n".join(_planned(each) for each in found) or "no plans yet: `tradewright run` makes the first")
+    return 0
+
+
+def _planned(said: dict[str, Any]) -> str:
+    refused = said["equal_revisions_refused"]
+    again = f", {refused} more refused as equal" if refused else ""
+    share = per_cent(Decimal(said["longest_chain_share"]))
+    work = f"{said['steps']} steps, the longest chain {said['longest_chain']} ({share} %)"
+    lines = [f"plan {said['plan']}, {said['revisions']} revisions{again}: {work}; made by {said['made_by']}"]
+    if said["calls"]:
+        share = per_cent(Decimal(said["planner_share"] or 0))
+        lines.append(
+            f"    {said['calls']} model calls, {said['tokens']} tokens ({share} % of them the planner's),"
+            f" {said['executor_calls_per_step']} executor calls a step, {said['usd']} USD"
+        )
+    return "\n".join(lines)
 
 
 def halt(reason: str) -> int:
@@ -65,7 +96,7 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "halted": switch.halted(ledger),
         "server": place and place.ui_url,
         "accounts": [_paper_account(ledger, entry) for entry in ledger.all("paper.account")],
-        "runs": [_run(ledger, entry) for entry in runs[-10:]],
+        "runs": [_run(ledger, entry) for entry in runs[-_LAST:]],
         "open_orders": [_order(ledger, intent) for intent in unresolved_everywhere(ledger)],
         "leases": [lease for _, account in accounts(ledger) if (lease := _lease(ledger, account))],
         "entries": ledger.pin(),

@@ -12,7 +12,8 @@ from blocks.clock import wall
 from blocks.errors import TradewrightError
 from blocks.mandate import read_mandate
 from blocks.places import home
-from flows.beginning import Asked, begin_rebalance
+from flows.asked import Asked
+from flows.beginning import begin_rebalance
 from flows.pipeline import carried_through
 from flows.reporting import failed_outcome
 from flows.world import moment_of, open_world

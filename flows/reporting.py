@@ -11,7 +11,9 @@ from prefect.artifacts import create_markdown_artifact
 from blocks.brokers.port import Fill, Order
 from blocks.clock import wall
 from blocks.ledger import Ledger
-from flows.beginning import Asked
+from blocks.models.budget import spent
+from flows.asked import Asked
+from flows.beginning import plan_id
 from flows.job import Job
 from tasks.intents import Intent
 from tasks.outcome import Outcome, RunState, is_forecast
@@ -51,7 +53,7 @@ def outcome_of(
     return Outcome(
         run=desk.run, mandate=job.name, account=desk.mandate.account, broker=desk.broker,
         currency=desk.mandate.base_currency, dry_run=job.dry_run, as_of=job.started, ended_at=desk.now(), plan=job.plan,
-        cause=job.asked["cause"],
+        cause=job.asked["cause"], usd=spent(desk.ledger, job.plan.id),
         steps=step_lines(desk.ledger, desk.run, job.plan), **facts,
     )  # fmt: skip
 
@@ -89,6 +91,7 @@ def failed_outcome(ledger: Ledger, run: str, asked: Asked, message: str) -> Outc
     return Outcome(
         run=run, state="failed", message=message, mandate=Path(asked.mandate).stem, account="", broker=asked.broker,
         currency="", dry_run=asked.dry_run, as_of=moment, ended_at=moment, plan=None,
+        usd=spent(ledger, plan_id(run)),
     )  # fmt: skip
 
 
@@ -102,6 +105,7 @@ def failed_replan(ledger: Ledger, run: str, plan: str, revision: int, message: s
     return Outcome(
         run=run, state="failed", message=message, mandate=body["mandate"], account=body["account"],
         broker=body["broker"], currency="", dry_run=body["dry_run"], as_of=moment, ended_at=moment, plan=None,
+        usd=spent(ledger, plan),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled
 
 from blocks.ledger import Ledger
+from blocks.models.budget import spent
 from flows import events
 from flows.job import Job
 from flows.reporting import record
@@ -24,7 +25,7 @@ def supersede(ledger: Ledger, job: Job) -> None:
     old = revision_of(ledger, job.plan.id, job.plan.revision - 1)
     say("replan: revision %d replaces %d: %s", job.plan.revision, old.plan.revision, job.asked["cause"])
     if old.state in GOING:
-        record(ledger, _replaced(old, job))
+        record(ledger, _replaced(ledger, old, job))
     events.plan_superseded(old.asked, by=job.plan.revision, cause=job.asked["cause"])
     events.results_settled(old.asked, job.desk.catalog, job.desk.mandate.freshness, old.plan)
     try:
@@ -33,12 +34,13 @@ def supersede(ledger: Ledger, job: Job) -> None:
         say("replan: the old run %s could not be cancelled (%s); it will stop at its gate", old.run, error)
 
 
-def _replaced(old: Revision, job: Job) -> Outcome:
+def _replaced(ledger: Ledger, old: Revision, job: Job) -> Outcome:
     """Sum up the run that was replaced: as it last was, and now at an end."""
     facts = dict(old.outcome) or {
         "run": old.run, "mandate": old.asked["mandate"], "account": old.asked["account"],
         "broker": old.asked["broker"], "currency": job.desk.mandate.base_currency, "dry_run": old.asked["dry_run"],
         "as_of": old.asked["as_of"], "ended_at": old.asked["as_of"], "plan": old.plan, "cause": old.asked["cause"],
+        "usd": spent(ledger, old.plan.id),
     }  # fmt: skip
     message = f"replaced by revision {job.plan.revision}: {job.asked['cause']}"
     return Outcome.model_validate(facts | {"state": "stale", "message": message})

@@ -13,8 +13,10 @@ import pytest
 
 from deployments import server as prefect_server
 from deployments.server import Server
+from tests.messages_server import KEY, MessagesServer, messages_server
 
 ROOT = Path(__file__).resolve().parent.parent
+_OURS = ("PREFECT_", "TRADEWRIGHT_", "ANTHROPIC_")
 TRADEWRIGHT = Path(sys.executable).with_name("tradewright")
 
 
@@ -54,7 +56,7 @@ def _call(home: Path, surroundings: dict[str, str]) -> Call:
 
 
 def _surroundings(home: Path) -> dict[str, str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "TRADEWRIGHT_"))}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     return {
         **clean,
         "TRADEWRIGHT_HOME": str(home),
@@ -79,9 +81,15 @@ def tradewright(home: Path) -> Call:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that the session's Prefect server keeps everything in."""
+    return tmp_path_factory.mktemp("server")
+
+
+@pytest.fixture(scope="session")
+def server(server_folder: Path) -> Iterator[Server]:
     """Return the session's Prefect server, on a free port of 127.0.0.1."""
-    folder = tmp_path_factory.mktemp("server")
+    folder = server_folder
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PREFECT_API_URL", raising=False)
         patch.setenv("PREFECT_HOME", str(folder / "no-prefect"))
@@ -94,6 +102,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def served(home: Path, server: Server) -> Call:
     """Return the command line with the session's server configured."""
     return _call(home, _surroundings(home) | {"PREFECT_API_URL": server.api_url})
+
+
+@pytest.fixture
+def service() -> Iterator[MessagesServer]:
+    """Return a language model's service on loopback, which does what a test scripts."""
+    with messages_server() as running:
+        yield running
+
+
+@pytest.fixture
+def modelled(home: Path, server: Server, service: MessagesServer) -> Call:
+    """Return the command line with the session's server and the models' service configured."""
+    access = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": service.url}
+    return _call(home, _surroundings(home) | {"PREFECT_API_URL": server.api_url} | access)
 
 
 @pytest.fixture

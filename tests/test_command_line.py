@@ -491,7 +491,6 @@ def test_help_names_every_command(tradewright: Call) -> None:
         (["run", "--planner", "oracle"], "'oracle' is not one of 'rules', 'model'"),
         (["run", "--mandate"], "--mandate"),
         (["verify"], "SITUATION.json"),
-        (["run", "--planner", "model"], "--planner model: this version carries out 'rules' only"),
         (["run", "--broker", "ib"], "--broker ib: this version carries out 'paper' only"),
         (["replan", "p404"], "plan p404: the ledger knows of none; `tradewright status` lists plans"),
         (["approve", "r404"], "run 'r404': the ledger knows of none; `tradewright status` lists them"),

@@ -83,6 +83,23 @@ def test_deploying_twice_gives_the_same_set(served: Any, server: Any, mandate: W
     assert again.json == served("deploy", "--json").json  # what is deployed already is what is meant
 
 
+def test_who_plans_what_is_scheduled_is_said_once_and_stays(served: Any, server: Any, mandate: Write) -> None:
+    def planners() -> dict[str, str]:
+        return {each["name"]: each["parameters"].get("planner", "") for each in deployments(server)}
+
+    core, side = mandate("core"), mandate("side")
+    served("deploy", core, side, "--planner", "model")
+    assert ("model", "model") == (planners()["core"], planners()["side"])
+
+    served("deploy", core, side)
+    assert ("model", "model") == (planners()["core"], planners()["side"])
+
+    served("deploy", side, "--yes", "--planner", "rules")
+    assert "rules" == planners()["side"]
+    kinds = ask(server, "block_types/slug/tradewright-model-access", method="GET")
+    assert "Tradewright model access" == kinds["name"]
+
+
 def test_a_changed_mandate_file_changes_schedule_and_automations(served: Any, server: Any, mandate: Write) -> None:
     served("deploy", mandate("core"))
     assert "RDATE:20" in schedules(server, "core")[0]["rrule"]

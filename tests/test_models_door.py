@@ -40,12 +40,6 @@ class Name(BaseModel):
     name: str
 
 
-@pytest.fixture
-def service() -> Iterator[MessagesServer]:
-    with messages_server() as server:
-        yield server
-
-
 def asking(
     service: MessagesServer,
     home: Path,

@@ -15,7 +15,8 @@ from blocks.errors import LeaseTaken, LedgerError, NothingToReplan, PlanError, S
 from blocks.ledger import Ledger
 from blocks.mandate import sample_path
 from blocks.market.bar_table import BarTable
-from flows.beginning import Asked, begin_rebalance, begin_replan
+from flows.asked import Asked
+from flows.beginning import begin_rebalance, begin_replan
 from flows.job import job_of, opened
 from flows.world import World, open_world
 from tasks.intents import commit

@@ -10,7 +10,8 @@ import pytest
 from blocks.brokers.port import Order
 from blocks.clock import wall
 from blocks.market.bar_table import BarTable
-from flows.beginning import Asked, begin_rebalance
+from flows.asked import Asked
+from flows.beginning import begin_rebalance
 from flows.job import Job, job_of
 from flows.watch import look_around
 from flows.world import World, open_world
