@@ -40,12 +40,19 @@ def run(
     broker: Annotated[Literal["paper", "ib"], typer.Option(help="where orders go")] = "paper",
     planner: Annotated[Literal["rules", "model"], typer.Option(help="who makes the plan")] = "rules",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="go as far as the verdict, submit nothing")] = False,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="LEDGER.db", help="call no model: it answers as in that run's ledger")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Rebalance once: plan, carry out, verify, submit, report."""
+    from blocks.mandate import sample_path  # noqa: PLC0415
     from deployments import run_command  # noqa: PLC0415
+    from flows.asked import Asked  # noqa: PLC0415
 
-    return run_command.run(mandate, as_of, broker=broker, planner=planner, dry_run=dry_run, as_json=json)
+    recorded = str(replay.absolute()) if replay else None
+    asked = Asked(str(mandate or sample_path()), None, broker, planner, dry_run, recorded)
+    return run_command.run(asked, as_of, as_json=json)
 
 
 @app.command()

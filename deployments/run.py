@@ -36,8 +36,7 @@ class Ran:
 
 def run_rebalance(path: Path, mandate: Mandate, home: Path, parameters: dict[str, Any]) -> Ran:
     """Carry out one rebalance here and now."""
-    asked = parameters | {"mandate": str(path.absolute())}
-    return _run_here(rebalance, lambda client: ensure_rebalance(client, Place(home), path, mandate), asked, home)
+    return _run_here(rebalance, lambda client: ensure_rebalance(client, Place(home), path, mandate), parameters, home)
 
 
 def run_replan(home: Path, plan: str, revision: int, cause: str) -> Ran:

@@ -6,16 +6,18 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blocks.clock import wall
 from blocks.errors import PlanError, TradewrightError, UnusableInput
 from blocks.ledger import Ledger
-from blocks.mandate import Mandate, read_mandate, sample_path
+from blocks.mandate import Mandate, read_mandate
 from blocks.places import home
 from deployments import server
 from deployments.server import Server
+from flows.asked import Asked, refuse_what_is_not_there
 from tasks.outcome import GOOD, Outcome
 from tasks.revisions import check_claimable, newest_revision
 
@@ -26,15 +28,15 @@ if TYPE_CHECKING:
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?P<time>[T ].+)?", re.ASCII)
 
 
-def run(mandate: Path | None, as_of: str | None, *, broker: str, planner: str, dry_run: bool, as_json: bool) -> int:
-    """Carry out one rebalance. Raises UnusableInput before anything is started."""
-    path = mandate or sample_path()
-    wanted, moment = _usable(path, as_of, broker, planner, dry_run=dry_run)
+def run(asked: Asked, as_of: str | None, *, as_json: bool) -> int:
+    """Carry out one rebalance, as of a moment that is still to be read. Raises UnusableInput before anything starts."""
+    path = Path(asked.mandate)
+    wanted, moment = _usable(path, as_of, asked)
     place = _ready(as_json=as_json)
     from deployments.run import run_rebalance  # noqa: PLC0415
 
-    asked = {"as_of": moment, "broker": broker, "planner": planner, "dry_run": dry_run}
-    return _shown(run_rebalance(path, wanted, home(), asked), place, as_json=as_json)
+    parameters = asdict(replace(asked, mandate=str(path.absolute()), as_of=moment))
+    return _shown(run_rebalance(path, wanted, home(), parameters), place, as_json=as_json)
 
 
 def replan(plan: str, cause: str, *, as_json: bool) -> int:
@@ -77,21 +79,18 @@ def _shown(ran: "Ran", place: Server, *, as_json: bool) -> int:
     return 0 if ran.outcome.state in GOOD else 1
 
 
-def _usable(
-    path: Path, as_of: str | None, broker: str, planner: str, *, dry_run: bool
-) -> tuple[Mandate, dt.datetime | None]:
+def _usable(path: Path, as_of: str | None, asked: Asked) -> tuple[Mandate, dt.datetime | None]:
     """Return the mandate and the moment asked for, checked: a fault should not cost the start of a server."""
-    asked = moment(as_of)
+    past = moment(as_of)
     wanted = read_mandate(path)
-    from flows.asked import Asked, refuse_what_is_not_there  # noqa: PLC0415
     from flows.world import moment_of, open_world, refuse_to_trade_the_past  # noqa: PLC0415
 
     world = open_world(home())
-    refuse_what_is_not_there(Asked(str(path), None, broker, planner, dry_run), wanted, world.ledger, wall())
-    start = moment_of(world, wanted, asked, wall())
-    if asked and not dry_run:
-        refuse_to_trade_the_past(world, wanted, broker, start)
-    return wanted, None if asked is None else start
+    refuse_what_is_not_there(asked, wanted, world.ledger, wall())
+    start = moment_of(world, wanted, past, wall())
+    if past and not asked.dry_run:
+        refuse_to_trade_the_past(world, wanted, asked.broker, start)
+    return wanted, None if past is None else start
 
 
 def moment(text: str | None) -> dt.date | dt.datetime | None:

@@ -29,9 +29,9 @@ def begin_rebalance(world: World, run: str, asked: Asked) -> None:
     start = moment_of(world, mandate, asked.as_of, wall())
     if asked.as_of and not asked.dry_run:
         refuse_to_trade_the_past(world, mandate, asked.broker, start)
-    plan, maker = Planner(world, run, asked.planner, plan_id(run)).made(mandate, start)
+    plan, maker = Planner(world, run, asked.planner, plan_id(run), asked.replay).made(mandate, start)
     body = {
-        "broker": asked.broker, "planner": asked.planner, "made_by": maker,
+        "broker": asked.broker, "planner": asked.planner, "replay": asked.replay, "made_by": maker,
         "mandate": Path(asked.mandate).stem, "as_of": iso(start), "asked_as_of": asked.as_of and iso(asked.as_of),
         "dry_run": asked.dry_run, "cause": "", "instead_of": "",
     }  # fmt: skip
@@ -49,7 +49,8 @@ def begin_replan(world: World, run: str, plan: str, revision: int, cause: str) -
     asked_as_of = old.asked["asked_as_of"]
     start = moment_of(world, mandate, asked_as_of and datetime.fromisoformat(asked_as_of), wall())
     _refuse_too_many(old, mandate.freshness.max_revisions, cause)
-    fresh, maker = Planner(world, run, old.asked["planner"], plan).made(mandate, start, _what_changed(old, cause))
+    planner = Planner(world, run, old.asked["planner"], plan, old.asked.get("replay"))
+    fresh, maker = planner.made(mandate, start, _what_changed(old, cause))
     new = fresh.model_copy(update={"revision": revision + 1, "parent": old.plan.hash})
     _refuse_the_same(world.ledger, run, old, new)
     body = dict(old.asked) | {"made_by": maker, "as_of": iso(start), "cause": cause, "instead_of": old.run}

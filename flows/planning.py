@@ -3,11 +3,13 @@
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from blocks.brokers.doors import at_rest, read_only
 from blocks.clock import wall
 from blocks.config import model_access
 from blocks.errors import ModelError, PlanError
+from blocks.ledger import Ledger
 from blocks.mandate import Mandate
 from blocks.models.anthropic import AnthropicWire
 from blocks.models.asking import Asking
@@ -25,12 +27,16 @@ from tasks.situation import Account, Quotes
 
 @dataclass(frozen=True)
 class Planner:
-    """Who makes the plan of one run: `by` is what was asked for, `plan` its id, whose budget pays for the calls."""
+    """Who makes the plan of one run: `by` is what was asked for, `plan` its id, whose budget pays for the calls.
+
+    With `replay`, the ledger of a recorded run, a model is not called: it answers as it did then.
+    """
 
     world: World
     run: str
     by: str
     plan: str
+    replay: str | None = None
 
     def made(self, mandate: Mandate, now: datetime, changed: str = "") -> tuple[Plan, str]:
         """Return a plan that can be compiled, and who made it; `changed` says what ended the revision before.
@@ -54,11 +60,13 @@ class Planner:
             return _by_rules(mandate), f"rules, since no plan came of {name}: {error}"
 
     def _by_model(self, mandate: Mandate, now: datetime, changed: str) -> tuple[Step, ...]:
-        say("asking %s for a plan, for at most %s USD in all", mandate.models.planner.model, mandate.models.budget_usd)
-        ledger = self.world.ledger
+        ledger, budget = self.world.ledger, mandate.models.budget_usd
+        recorded = Ledger(Path(self.replay), wall) if self.replay else None
+        whence = f"from the record in {self.replay}" if self.replay else f"for at most {budget} USD in all"
+        say("asking %s for a plan, %s", mandate.models.planner.model, whence)
         wire = AnthropicWire(model_access, mandate.models.timeout)
         prices = Prices(ledger.path.parent)
-        calls = Calls(ledger, wire, prices, self.plan, self.run, mandate.models.budget_usd, wall)
+        calls = Calls(ledger, wire, prices, self.plan, self.run, budget, wall, recorded)
         picture = self._picture(mandate, now, changed)
         return asyncio.run(model.plan_steps(Asking(calls, mandate.models, "plan"), mandate, load_catalog(), picture))
 

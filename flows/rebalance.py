@@ -40,6 +40,7 @@ def rebalance(
     broker: Literal["paper", "ib"] = "paper",
     planner: Literal["rules", "model"] = "rules",
     dry_run: bool = False,
+    replay: str | None = None,
 ) -> State[Any]:
     """Rebalance one account to its mandate.
 
@@ -47,7 +48,7 @@ def rebalance(
     TRADEWRIGHT_HOME the same wherever the flow runs. Retrying re-runs what failed or expired; no order is placed twice.
     """
     run, world = str(flow_run.get_id()), open_world(home())
-    asked = Asked(mandate, as_of, broker, planner, dry_run)
+    asked = Asked(mandate, as_of, broker, planner, dry_run, replay)
     return carried_through(
         world,
         run,

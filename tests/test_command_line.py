@@ -491,6 +491,8 @@ def test_help_names_every_command(tradewright: Call) -> None:
         (["run", "--planner", "oracle"], "'oracle' is not one of 'rules', 'model'"),
         (["run", "--mandate"], "--mandate"),
         (["verify"], "SITUATION.json"),
+        (["run", "--planner", "model", "--replay", "gone.db"], "no such file; name the ledger.db of the recorded run"),
+        (["run", "--replay", "gone.db"], "answers what models were asked; add --planner model"),
         (["run", "--broker", "ib"], "--broker ib: this version carries out 'paper' only"),
         (["replan", "p404"], "plan p404: the ledger knows of none; `tradewright status` lists plans"),
         (["approve", "r404"], "run 'r404': the ledger knows of none; `tradewright status` lists them"),

@@ -183,6 +183,36 @@ def test_a_run_planned_by_a_model_trades_what_the_rules_plan_would_and_says_who_
     _is_nowhere(KEY, home, server_folder)
 
 
+@pytest.mark.prefect
+def test_a_recorded_run_is_replayed_without_a_service_or_a_key_and_makes_the_same_orders(
+    modelled: Any, served: Any, service: MessagesServer, home: Path, mandate: Path
+) -> None:
+    service.script = answered(plan_of(read_mandate(mandate), drift={"why": "as the model has it"}))
+    said = modelled("run", "--planner", "model", "--mandate", mandate, "--dry-run", "--json").json
+    recorded = home.rename(home.with_name("recorded")) / "ledger.db"
+    home.mkdir()
+    mandate.write_text(CORE)
+    before = len(service.requests)
+
+    again = served("run", "--planner", "model", "--mandate", mandate, "--dry-run", "--replay", recorded, "--json").json
+
+    assert ("completed", "0", before) == (again["state"], again["usd"], len(service.requests))
+    assert said["plan"]["hash"] == again["plan"]["hash"]
+    assert said["orders"]
+    assert _orders(said) == _orders(again)
+    assert said["plan"]["id"] != again["plan"]["id"]
+
+    mandate.write_text(CORE.replace("0.45", "0.40"))
+    other = served("run", "--planner", "model", "--mandate", mandate, "--replay", recorded, "--json")
+    assert (1, "failed", "0") == (other.status, other.json["state"], other.json["usd"])
+    assert "holds no answer to this request, and a replay calls nobody" in other.json["message"]
+
+
+def _orders(said: Any) -> str:
+    """Return a run's orders, byte for byte, but for the references that name its plan."""
+    return json.dumps([{name: value for name, value in each.items() if name != "order_ref"} for each in said["orders"]])
+
+
 def _is_nowhere(secret: str, *folders: Path) -> None:
     """See to it that no file holds a secret, the server's database and its log among them."""
     for folder in folders:
